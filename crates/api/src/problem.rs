@@ -1,0 +1,184 @@
+//! Errors on the wire: one list of codes, each with its status and a page in `docs/errors/`.
+//!
+//! OSCAR's clients print the body of an error as it is, so the body is a sentence in plain
+//! text; the header `Oscar-Error` carries the code. A client that asks for
+//! `application/problem+json` gets the same with every fault in a field of its own.
+
+use oscar_model::fault::{Fault, Faults};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+pub const PROBLEM_JSON: &str = "application/problem+json";
+pub const ERROR_HEADER: &str = "oscar-error";
+
+/// What went wrong, for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    BodyMalformed,
+    BodyTooLarge,
+    ClusterReadFailed,
+    DefinitionInvalid,
+    FederationUnavailable,
+    Internal,
+    IssuerUnreachable,
+    NotAdministrator,
+    NotAuthenticated,
+    NotFound,
+    NotOwner,
+    NotVisible,
+    QueryInvalid,
+    RevisionMismatch,
+    ServiceExists,
+    ServiceNotFound,
+    ServiceUnreadable,
+    StoreForbidden,
+    StoreFull,
+    StoreUnavailable,
+    TokenMalformed,
+    TokenRefused,
+}
+
+impl Code {
+    pub const ALL: &[Self] = &[
+        Self::BodyMalformed,
+        Self::BodyTooLarge,
+        Self::ClusterReadFailed,
+        Self::DefinitionInvalid,
+        Self::FederationUnavailable,
+        Self::Internal,
+        Self::IssuerUnreachable,
+        Self::NotAdministrator,
+        Self::NotAuthenticated,
+        Self::NotFound,
+        Self::NotOwner,
+        Self::NotVisible,
+        Self::QueryInvalid,
+        Self::RevisionMismatch,
+        Self::ServiceExists,
+        Self::ServiceNotFound,
+        Self::ServiceUnreadable,
+        Self::StoreForbidden,
+        Self::StoreFull,
+        Self::StoreUnavailable,
+        Self::TokenMalformed,
+        Self::TokenRefused,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::BodyMalformed => "body-malformed",
+            Code::BodyTooLarge => "body-too-large",
+            Code::ClusterReadFailed => "cluster-read-failed",
+            Code::DefinitionInvalid => "definition-invalid",
+            Code::FederationUnavailable => "federation-unavailable",
+            Code::Internal => "internal",
+            Code::IssuerUnreachable => "issuer-unreachable",
+            Code::NotAdministrator => "not-administrator",
+            Code::NotAuthenticated => "not-authenticated",
+            Code::NotFound => "not-found",
+            Code::NotOwner => "not-owner",
+            Code::NotVisible => "not-visible",
+            Code::QueryInvalid => "query-invalid",
+            Code::RevisionMismatch => "revision-mismatch",
+            Code::ServiceExists => "service-exists",
+            Code::ServiceNotFound => "service-not-found",
+            Code::ServiceUnreadable => "service-unreadable",
+            Code::StoreForbidden => "store-forbidden",
+            Code::StoreFull => "store-full",
+            Code::StoreUnavailable => "store-unavailable",
+            Code::TokenMalformed => "token-malformed",
+            Code::TokenRefused => "token-refused",
+        }
+    }
+
+    pub fn status(self) -> u16 {
+        match self {
+            Self::BodyMalformed | Self::DefinitionInvalid | Self::QueryInvalid | Self::TokenMalformed => 400,
+            Self::NotAuthenticated | Self::TokenRefused => 401,
+            Self::NotAdministrator | Self::NotOwner | Self::NotVisible => 403,
+            Self::NotFound | Self::ServiceNotFound => 404,
+            Self::ServiceExists => 409,
+            Self::RevisionMismatch => 412,
+            Self::BodyTooLarge => 413,
+            Self::ClusterReadFailed | Self::Internal | Self::ServiceUnreadable | Self::StoreForbidden => 500,
+            Self::FederationUnavailable => 501,
+            Self::IssuerUnreachable | Self::StoreUnavailable => 503,
+            Self::StoreFull => 507,
+        }
+    }
+
+    /// Whether the same request may succeed later without anybody changing something.
+    pub fn is_retryable(self) -> bool {
+        matches!(self, Self::ClusterReadFailed | Self::Internal | Self::IssuerUnreachable | Self::StoreUnavailable)
+    }
+}
+
+/// An error as a program reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// The page that explains the code, relative to the documentation.
+    pub r#type: String,
+    pub title: String,
+    pub status: u16,
+    pub code: String,
+    /// The sentence that plain clients get.
+    pub detail: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultBody>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Fault)]
+pub struct FaultBody {
+    pub path: String,
+    pub found: String,
+    pub allowed: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub line: Option<usize>,
+}
+
+impl Problem {
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            r#type: format!("docs/errors/{}.md", code.as_str()),
+            title: code.as_str().replace('-', " "),
+            status: code.status(),
+            code: code.as_str().to_owned(),
+            detail: detail.into(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// A definition with faults: each one on a line of its own after the sentence that
+    /// OSCAR's users know.
+    pub fn invalid(faults: Faults) -> Self {
+        let mut detail = "The service specification is not valid:".to_owned();
+        for fault in &faults.0 {
+            detail.push_str("\n- ");
+            detail.push_str(&fault.to_string());
+        }
+        let mut problem = Self::new(Code::DefinitionInvalid, detail);
+        problem.faults = faults.0.into_iter().map(FaultBody::from).collect();
+        problem
+    }
+}
+
+impl From<Fault> for FaultBody {
+    fn from(fault: Fault) -> Self {
+        let Fault { path, found, allowed, line } = fault;
+        Self { path, found, allowed, line }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_in_order_and_have_a_client_or_server_status() {
+        let names: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        assert!(names.is_sorted());
+        assert!(Code::ALL.iter().all(|code| (400..600).contains(&code.status())));
+    }
+}

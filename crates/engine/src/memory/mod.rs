@@ -1,0 +1,15 @@
+//! Every port in memory: honest about its contract, forgetful about everything else.
+
+mod cluster;
+mod identity;
+mod services;
+mod settings;
+mod time;
+mod users;
+
+pub use cluster::MemoryCluster;
+pub use identity::MemoryIdentity;
+pub use services::MemoryServices;
+pub use settings::MemorySettings;
+pub use time::{FixedClock, SeededEntropy};
+pub use users::MemoryUsers;

@@ -1,0 +1,4 @@
+//! What tests of adapters share. Not part of a release build.
+
+pub mod conformance;
+pub mod make;

@@ -1,0 +1,111 @@
+//! What is wrong with something a user wrote: where, what was found, what is allowed.
+
+use std::fmt;
+
+/// One mistake in a definition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where, as one would write it to get there: `input[1].path`.
+    pub path: String,
+    /// What stands there, cut short; never a secret.
+    pub found: String,
+    /// What may stand there, or what to do.
+    pub allowed: String,
+    /// The line in the file, when there is one.
+    pub line: Option<usize>,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(out, "line {line}: ")?;
+        }
+        if !self.path.is_empty() {
+            write!(out, "{}: ", self.path)?;
+        }
+        write!(out, "found {}, expected {}", self.found, self.allowed)
+    }
+}
+
+/// Every mistake found so far, in the order of the definition.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Faults(pub Vec<Fault>);
+
+impl Faults {
+    /// More than this many are not reported: nobody reads them, and an answer has limits.
+    pub const MOST: usize = 100;
+
+    pub fn push(&mut self, path: impl Into<String>, found: impl Into<String>, allowed: impl Into<String>) {
+        if self.0.len() < Self::MOST {
+            self.0.push(Fault { path: path.into(), found: found.into(), allowed: allowed.into(), line: None });
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The faults of a part, seen from the whole: `path` of the part is put before each.
+    pub fn absorb(&mut self, prefix: &str, part: Faults) {
+        for mut fault in part.0 {
+            fault.path = join(prefix, &fault.path);
+            if self.0.len() < Self::MOST {
+                self.0.push(fault);
+            }
+        }
+    }
+
+    pub fn into_result<T>(self, value: T) -> Result<T, Faults> {
+        if self.is_empty() { Ok(value) } else { Err(self) }
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.0.iter().enumerate() {
+            if index > 0 {
+                out.write_str("; ")?;
+            }
+            write!(out, "{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+/// `a` and `b` as one path: `a.b`, `a[1]`.
+pub fn join(prefix: &str, rest: &str) -> String {
+    match (prefix.is_empty(), rest.is_empty()) {
+        (true, _) => rest.to_owned(),
+        (_, true) => prefix.to_owned(),
+        _ if rest.starts_with('[') => format!("{prefix}{rest}"),
+        _ => format!("{prefix}.{rest}"),
+    }
+}
+
+/// A value as it is quoted in a fault: cut at 60 characters, control characters escaped.
+pub fn quoted(value: &str) -> String {
+    let cut: String = value.chars().take(60).flat_map(char::escape_debug).collect();
+    if value.chars().count() > 60 { format!("\"{cut}…\"") } else { format!("\"{cut}\"") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_says_where_what_and_what_instead() {
+        let mut faults = Faults::default();
+        faults.push("input[1].path", quoted(""), "a bucket and a folder");
+        assert_eq!(faults.to_string(), "input[1].path: found \"\", expected a bucket and a folder");
+    }
+
+    #[test]
+    fn faults_of_a_part_get_the_path_of_the_whole() {
+        let (mut whole, mut part) = (Faults::default(), Faults::default());
+        part.push("path", "x", "y");
+        part.push("", "x", "y");
+        whole.absorb("input[0]", part);
+        assert_eq!(whole.0[0].path, "input[0].path");
+        assert_eq!(whole.0[1].path, "input[0]");
+    }
+}
