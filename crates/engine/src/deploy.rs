@@ -1,0 +1,261 @@
+//! Creating, changing and removing services.
+
+use std::sync::Arc;
+
+use oscar_model::access::{Action as Wish, decide};
+use oscar_model::fault::Faults;
+use oscar_model::identity::{Owner, Principal};
+use oscar_model::name::ServiceName;
+use oscar_model::secret::Secret;
+use oscar_model::service::storage::Provider;
+use oscar_model::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, Sensitive, Service};
+
+use crate::failure::Failure;
+use crate::manager::Manager;
+use crate::ports::StoreError;
+use crate::ports::services::{Revision, Stored};
+use crate::validate::{choose_vo, own_store_provider, validate};
+
+/// Which state a caller means to change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Guard {
+    /// Whatever is there now.
+    #[default]
+    Any,
+    /// Only these revisions (`If-Match`).
+    Only(Vec<String>),
+}
+
+impl Guard {
+    fn allows(&self, revision: &Revision) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(revisions) => revisions.iter().any(|allowed| allowed == revision.as_str()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    Create,
+    Update,
+    Delete,
+    /// It is already as it was asked for.
+    Nothing,
+}
+
+/// What was done, or in a dry run would be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub action: Action,
+    pub service: Service,
+    /// The state that is stored now; absent after a dry run and a removal.
+    pub revision: Option<Revision>,
+}
+
+/// How often an update that named no revision is tried again when others change the same
+/// service at the same moment.
+const TRIES: usize = 16;
+
+impl Manager {
+    /// `token` is the client's: taken over only for a replica that a coordinator deploys, so
+    /// that one token is valid on every cluster of a federation.
+    pub async fn create_service(
+        &self,
+        principal: &Principal,
+        mut definition: Definition,
+        token: &Secret,
+        dry_run: bool,
+    ) -> Result<Change, Failure> {
+        let name = definition.name.clone();
+        match self.ports.services.get(&name).await {
+            Ok(None) => {}
+            Ok(Some(_)) | Err(StoreError::Broken(_)) => return Err(Failure::Exists(name)),
+            Err(error) => return Err(Failure::of_service(error, &name)),
+        }
+        self.complete(principal, &mut definition).await?;
+        let (owner, owner_name) = match principal {
+            Principal::User(user) => (Owner::User(user.subject.clone()), user.name.clone()),
+            Principal::Admin | Principal::ServiceToken(_) => (Owner::Admin, String::new()),
+        };
+        let given = definition.is_worker() && is_token(token.expose());
+        let token = if given { token.clone() } else { self.new_token() };
+        let sensitive = Sensitive::take_from(&mut definition);
+        let namespace = self.onboarding.home(&owner, &owner_name).await?.namespace;
+        let service = Service { definition, owner, owner_name, token, namespace, bucket_list: Vec::new() };
+        if dry_run {
+            return Ok(Change { action: Action::Create, service, revision: None });
+        }
+        let stored = self.ports.services.create(service, sensitive).await;
+        let stored = stored.map_err(|error| Failure::of_service(error, &name))?;
+        Ok(done(Action::Create, &stored))
+    }
+
+    /// Replaces a definition. Owner, token, namespace and what the client left blank stay.
+    pub async fn update_service(
+        &self,
+        principal: &Principal,
+        definition: Definition,
+        guard: &Guard,
+        dry_run: bool,
+    ) -> Result<Change, Failure> {
+        let name = definition.name.clone();
+        let mut tries = TRIES;
+        loop {
+            let stored = self.changeable(principal, &name, guard).await?;
+            let (service, sensitive) = self.updated(principal, definition.clone(), &stored).await?;
+            if dry_run {
+                let same = service == stored.service;
+                let action = if same { Action::Nothing } else { Action::Update };
+                return Ok(Change { action, service, revision: None });
+            }
+            tries -= 1;
+            match self.ports.services.replace(service, sensitive, &stored.revision).await {
+                Ok(stored) => return Ok(done(Action::Update, &stored)),
+                // Nobody named a revision, so the last one wins: try on the newer state.
+                Err(StoreError::Conflict) if *guard == Guard::Any && tries > 0 => {}
+                Err(error) => return Err(Failure::of_service(error, &name)),
+            }
+        }
+    }
+
+    pub async fn remove_service(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        guard: &Guard,
+        dry_run: bool,
+    ) -> Result<Option<Change>, Failure> {
+        let stored = match self.changeable(principal, name, guard).await {
+            Ok(stored) => stored,
+            // Only the administrator can tell that a broken definition is not somebody's.
+            Err(Failure::Unreadable { .. }) if principal.is_admin() && !dry_run => {
+                let removed = self.ports.services.remove(name, None).await;
+                return removed.map(|()| None).map_err(|error| Failure::of_service(error, name));
+            }
+            Err(failure) => return Err(failure),
+        };
+        if !dry_run {
+            let expected = (*guard != Guard::Any).then_some(&stored.revision);
+            let removed = self.ports.services.remove(name, expected).await;
+            removed.map_err(|error| Failure::of_service(error, name))?;
+        }
+        Ok(Some(Change { action: Action::Delete, service: stored.service.clone(), revision: None }))
+    }
+
+    /// The stored service if the caller may change it and means this state of it.
+    async fn changeable(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        guard: &Guard,
+    ) -> Result<Arc<Stored>, Failure> {
+        let stored = self.stored(name).await?;
+        if !decide(principal, Wish::Change, &stored.service) {
+            let visible = decide(principal, Wish::See, &stored.service);
+            let name = name.clone();
+            return Err(if visible { Failure::NotOwner(name) } else { Failure::NotVisible(name) });
+        }
+        if !guard.allows(&stored.revision) {
+            return Err(Failure::RevisionMismatch(name.clone()));
+        }
+        Ok(stored)
+    }
+
+    async fn updated(
+        &self,
+        principal: &Principal,
+        mut definition: Definition,
+        stored: &Stored,
+    ) -> Result<(Service, Sensitive), Failure> {
+        let former = &stored.service;
+        keep_provider_secrets(&mut definition, &former.definition);
+        if definition.vo.is_empty() {
+            definition.vo.clone_from(&former.definition.vo);
+        }
+        if definition.volume != former.definition.volume {
+            let mut faults = Faults::default();
+            faults.push(
+                "volume",
+                "another volume",
+                "the same: volume updates are not supported after service creation",
+            );
+            return Err(Failure::Invalid(faults));
+        }
+        let same_vo = definition.vo == former.definition.vo;
+        self.complete_with(principal, &mut definition, !same_vo).await?;
+        let kept = self.ports.services.reveal(former.name()).await;
+        let kept = kept.map_err(|error| Failure::of_service(error, former.name()))?;
+        let sensitive = Sensitive::take_from(&mut definition).keeping(&kept, &definition.clusters);
+        Ok((Service { definition, ..former.clone() }, sensitive))
+    }
+
+    async fn complete(&self, principal: &Principal, definition: &mut Definition) -> Result<(), Failure> {
+        self.complete_with(principal, definition, true).await
+    }
+
+    /// Everything that the cluster adds to a definition, and every check of its own.
+    async fn complete_with(
+        &self,
+        principal: &Principal,
+        definition: &mut Definition,
+        choose_group: bool,
+    ) -> Result<(), Failure> {
+        let repositories = self.image_repositories().await?;
+        let mut faults = validate(definition, &self.policy, &repositories);
+        if choose_group {
+            match choose_vo(&definition.vo, principal, &self.policy.groups) {
+                Ok(vo) => definition.vo = vo,
+                Err(more) => faults.absorb("", more),
+            }
+        }
+        if !faults.is_empty() {
+            return Err(Failure::Invalid(faults));
+        }
+        let deploys = definition.federation.as_ref().is_some_and(oscar_model::federation::Federation::deploys);
+        if deploys && !definition.is_worker() {
+            return Err(Failure::FederationUnavailable);
+        }
+        force_own_store(definition, own_store_provider(&self.policy));
+        Ok(())
+    }
+}
+
+/// `minio.default` is always the cluster's own store, except for a federated service that
+/// names its origin's.
+fn force_own_store(
+    definition: &mut Definition,
+    (reference, own): (oscar_model::service::storage::ProviderRef, Provider),
+) {
+    let federated = definition.federation.as_ref().is_some_and(|federation| !federation.members.is_empty())
+        || definition.annotations.contains_key(ORIGIN_CLUSTER_ANNOTATION);
+    if federated
+        && let Some(Provider::Minio { endpoint, access_key, secret_key, .. }) =
+            definition.storage_providers.get_mut(&reference)
+        && !endpoint.is_empty()
+    {
+        "hidden".clone_into(access_key);
+        *secret_key = "hidden".into();
+        return;
+    }
+    definition.storage_providers.insert(reference, own);
+}
+
+/// Readers who sent back what they were shown must not lose what was blank in it.
+fn keep_provider_secrets(definition: &mut Definition, former: &Definition) {
+    for (reference, provider) in &mut definition.storage_providers {
+        if let Some(known) = former.storage_providers.get(reference)
+            && provider.secret().is_blank()
+        {
+            *provider.secret_mut() = known.secret().clone();
+        }
+    }
+}
+
+fn is_token(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+fn done(action: Action, stored: &Stored) -> Change {
+    Change { action, service: stored.service.clone(), revision: Some(stored.revision.clone()) }
+}

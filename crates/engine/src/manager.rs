@@ -1,0 +1,154 @@
+//! The manager: ports, the operator's policy, and the use cases on them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use oscar_model::access::{Action as Wish, decide};
+use oscar_model::identity::{Owner, Principal, Subject, User};
+use oscar_model::name::ServiceName;
+use oscar_model::secret::Secret;
+use oscar_model::service::Cluster as KnownCluster;
+use oscar_model::service::storage::StorageProviders;
+
+use crate::failure::Failure;
+use crate::onboarding::Onboarding;
+use crate::ports::clock::{Clock, Entropy};
+use crate::ports::cluster::Cluster;
+use crate::ports::services::{Entry, Scope, Services, Stored};
+use crate::ports::settings::Settings;
+use crate::ports::users::Users;
+
+/// The world that a manager lives in.
+#[derive(Clone)]
+pub struct Ports {
+    pub services: Arc<dyn Services>,
+    pub users: Arc<dyn Users>,
+    pub settings: Arc<dyn Settings>,
+    pub cluster: Arc<dyn Cluster>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// What the operator decided.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    pub own_store: OwnStore,
+    /// Providers that definitions may name without saying more.
+    pub providers: StorageProviders,
+    /// Clusters that definitions may name by id alone.
+    pub registry: BTreeMap<String, KnownCluster>,
+    /// Groups whose members may use this cluster; none lets every authenticated user in.
+    pub groups: Vec<String>,
+    /// Users who see what otherwise only the administrator sees of the cluster's state.
+    pub admins: Vec<Subject>,
+}
+
+/// The object store that belongs to the cluster.
+#[derive(Debug, Clone, Default)]
+pub struct OwnStore {
+    pub endpoint: String,
+    pub verify: bool,
+    pub region: String,
+    pub access_key: String,
+    pub secret_key: Secret,
+}
+
+pub struct Manager {
+    pub(crate) ports: Ports,
+    pub(crate) policy: Policy,
+    pub(crate) onboarding: Onboarding,
+}
+
+impl Manager {
+    pub fn new(ports: Ports, policy: Policy) -> Self {
+        let onboarding = Onboarding::new(ports.users.clone());
+        Self { ports, policy, onboarding }
+    }
+
+    /// Gives a user a place of his own; called for every authenticated request, and cheap
+    /// from the second one on.
+    pub async fn welcome(&self, user: &User) -> Result<(), Failure> {
+        let owner = Owner::User(user.subject.clone());
+        self.onboarding.home(&owner, &user.name).await?;
+        Ok(())
+    }
+
+    /// One service, if the caller may see it.
+    pub async fn service(&self, principal: &Principal, name: &ServiceName) -> Result<Arc<Stored>, Failure> {
+        let stored = self.stored(name).await?;
+        if decide(principal, Wish::See, &stored.service) { Ok(stored) } else { Err(Failure::NotVisible(name.clone())) }
+    }
+
+    /// Every service that the caller may see, by name. Broken ones are shown to the
+    /// administrator alone: nobody else can do something about them.
+    pub async fn services(&self, principal: &Principal) -> Result<Vec<Entry>, Failure> {
+        let scope = match principal {
+            Principal::Admin => Scope::All,
+            Principal::User(user) => Scope::VisibleTo(user.subject.clone()),
+            Principal::ServiceToken(name) => return Ok(vec![Entry::Good(self.stored(name).await?)]),
+        };
+        Ok(self.ports.services.list(&scope).await?)
+    }
+
+    /// Whether a token is that of the service. Unknown services and wrong tokens look alike.
+    pub async fn service_by_token(&self, name: &ServiceName, token: &str) -> Option<Principal> {
+        let stored = self.ports.services.get(name).await.ok().flatten()?;
+        stored.service.token.matches(token).then(|| Principal::ServiceToken(name.clone()))
+    }
+
+    /// Whether the caller may start the service.
+    pub async fn may_invoke(&self, principal: &Principal, name: &ServiceName) -> Result<(), Failure> {
+        let stored = self.stored(name).await?;
+        if decide(principal, Wish::Invoke, &stored.service) { Ok(()) } else { Err(Failure::NotVisible(name.clone())) }
+    }
+
+    pub async fn image_repositories(&self) -> Result<Vec<String>, Failure> {
+        Ok(self.ports.settings.image_repositories().await?)
+    }
+
+    pub async fn set_image_repositories(
+        &self,
+        principal: &Principal,
+        repositories: Vec<String>,
+    ) -> Result<Vec<String>, Failure> {
+        if !principal.is_admin() {
+            return Err(Failure::NotAdministrator);
+        }
+        self.ports.settings.set_image_repositories(repositories.clone()).await?;
+        Ok(repositories)
+    }
+
+    /// The keys of the cluster's own store that this caller uses. Users get theirs with the
+    /// store itself, which this version does not have yet.
+    pub fn store_keys(&self, principal: &Principal) -> OwnStore {
+        let mut store = self.policy.own_store.clone();
+        if !principal.is_admin() {
+            store.access_key.clear();
+            store.secret_key = Secret::default();
+        }
+        store
+    }
+
+    pub(crate) async fn stored(&self, name: &ServiceName) -> Result<Arc<Stored>, Failure> {
+        match self.ports.services.get(name).await {
+            Ok(Some(stored)) => Ok(stored),
+            Ok(None) => Err(Failure::NotFound(name.clone())),
+            Err(error) => Err(Failure::of_service(error, name)),
+        }
+    }
+
+    pub(crate) fn sees_everything(&self, principal: &Principal) -> bool {
+        match principal {
+            Principal::Admin => true,
+            Principal::User(user) => self.policy.admins.contains(&user.subject),
+            Principal::ServiceToken(_) => false,
+        }
+    }
+
+    /// 64 hexadecimal characters that nobody can guess.
+    pub(crate) fn new_token(&self) -> Secret {
+        let mut bytes = [0u8; 32];
+        self.ports.entropy.fill(&mut bytes);
+        Secret::new(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    }
+}
