@@ -76,7 +76,7 @@ pub fn decode(node: &Node, path: &str, mode: Mode) -> Result<Draft, Faults> {
         annotations: fields.text_map("annotations"),
         vo: fields.text("vo"),
         labels: labels(&fields),
-        storage_providers: decode_parts::providers(&fields.fields("storage_providers")),
+        storage_providers: decode_parts::providers(&fields),
         clusters: decode_parts::clusters(&fields),
         interlink_node_name: fields.text("interlink_node_name"),
         visibility: visibility(&fields, strict),

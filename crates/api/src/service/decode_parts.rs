@@ -130,7 +130,8 @@ pub(super) fn kserve(fields: &Fields<'_>, strict: bool) -> Option<Kserve> {
     Some(kserve)
 }
 
-pub(super) fn clusters(fields: &Fields<'_>) -> BTreeMap<String, Cluster> {
+/// Clusters of a definition, or of the operator's configuration.
+pub fn clusters(fields: &Fields<'_>) -> BTreeMap<String, Cluster> {
     let read = |(id, node, path): (&str, &Node, String)| {
         let fields = fields.reader().fields_of(node, &path);
         let cluster = Cluster {
@@ -144,7 +145,9 @@ pub(super) fn clusters(fields: &Fields<'_>) -> BTreeMap<String, Cluster> {
     fields.entries("clusters").into_iter().map(read).collect()
 }
 
-pub(crate) fn providers(fields: &Fields<'_>) -> StorageProviders {
+/// Providers of a definition, or of the operator's configuration.
+pub fn providers(fields: &Fields<'_>) -> StorageProviders {
+    let fields = fields.fields("storage_providers");
     let mut providers = StorageProviders::new();
     for kind in ProviderKind::ALL {
         for (id, node, path) in fields.entries(kind.as_str()) {

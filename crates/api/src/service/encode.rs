@@ -76,6 +76,10 @@ pub struct ServiceBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub volume_status: Option<VolumeStatusBody>,
+    /// Only with `?include=deployment`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub deployment: Option<DeploymentSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub kserve: Option<KserveBody>,
@@ -204,6 +208,17 @@ pub struct VolumeStatusBody {
     pub enabled: bool,
     #[serde(skip_serializing_if = "is_empty")]
     pub name: String,
+}
+
+/// How the running part of a service is doing.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct DeploymentSummary {
+    pub state: String,
+    #[serde(skip_serializing_if = "is_empty")]
+    pub reason: String,
+    pub active_instances: u32,
+    pub affected_instances: u32,
+    pub resource_kind: String,
 }
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -370,6 +385,7 @@ pub(crate) fn full(service: &Service) -> ServiceBody {
         mount: mount.as_ref().map(storage_io).unwrap_or_default(),
         volume: volume.as_ref().map(volume_body),
         volume_status: None,
+        deployment: None,
         kserve: kserve.as_ref().map(kserve_body),
         owner_name: owner_name.clone(),
     }

@@ -6,5 +6,6 @@ mod encode;
 mod encode_providers;
 
 pub use decode::{Draft, Mode, decode};
+pub use decode_parts::{clusters, providers};
 pub(crate) use encode::full;
-pub use encode::{ServiceBody, encode};
+pub use encode::{DeploymentSummary, ServiceBody, encode};

@@ -1,0 +1,117 @@
+//! What a manager remembers, in one `SQLite` database below its data folder.
+//!
+//! Reads come from an index in memory. Writes go through one thread, which commits what is
+//! waiting together and changes the index only after the commit; so the index is never
+//! ahead of the disk.
+
+mod errors;
+mod folder;
+mod index;
+mod schema;
+mod services;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod users;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+use oscar_engine::ports::StoreError;
+use rusqlite::Connection;
+
+use index::Index;
+use writer::{Change, Writer};
+
+pub use errors::OpenError;
+
+/// What the operator decides about a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The namespace of the administrator's services; those of users begin with it.
+    pub namespace: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { namespace: "oscar-svc".to_owned() }
+    }
+}
+
+/// The ports `Services`, `Users` and `Settings` on one data folder, which no other manager
+/// can use while this one is open.
+pub struct LocalStore {
+    namespace: String,
+    instance_id: String,
+    database: PathBuf,
+    index: Arc<RwLock<Index>>,
+    reader: Reader,
+    writer: Writer,
+}
+
+/// The connection that reads what the index does not hold; gone once the store is closed.
+type Reader = Arc<Mutex<Option<Connection>>>;
+
+impl LocalStore {
+    /// Opens the store in `data`, which is made when it is not there. Blocks while the
+    /// definitions are read.
+    pub fn open(data: &Path, options: Options) -> Result<Arc<Self>, OpenError> {
+        let folder = folder::Folder::claim(data)?;
+        let database = folder.database().to_owned();
+        let connection = schema::open(&database)?;
+        let failed = |error| OpenError::of_sql(&database, &error);
+        let instance_id = schema::ensure_instance_id(&connection).map_err(failed)?;
+        let (index, last_revision) = Index::load(&connection).map_err(failed)?;
+        let index = Arc::new(RwLock::new(index));
+        let reader = Arc::new(Mutex::new(Some(schema::open_reader(&database)?)));
+        let writer = Writer::start(writer::Parts {
+            connection,
+            last_revision,
+            index: index.clone(),
+            reader: reader.clone(),
+            folder,
+        })
+        .map_err(|cause| OpenError::Folder { path: data.to_owned(), cause })?;
+        Ok(Arc::new(Self { namespace: options.namespace, instance_id, database, index, reader, writer }))
+    }
+
+    /// The permanent id of this data folder's manager, a UUID.
+    pub fn instance_id(&self) -> &str {
+        &self.instance_id
+    }
+
+    /// Finishes what is waiting, brings everything into the one database file and lets go of
+    /// the folder. Reads from the index go on; every change is refused from now on.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.writer.close().await
+    }
+
+    fn index(&self) -> RwLockReadGuard<'_, Index> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn submit<C: Change>(&self, change: C) -> Result<C::Output, StoreError> {
+        self.writer.submit(change).await
+    }
+
+    /// Runs a query beside the writer, off the threads that serve requests.
+    async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let reader = self.reader.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let guard = reader.lock().unwrap_or_else(PoisonError::into_inner);
+            let connection = guard.as_ref().ok_or_else(errors::closed)?;
+            query(connection).map_err(|error| errors::to_store_error(&error))
+        });
+        work.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
+    }
+}
+
+impl std::fmt::Debug for LocalStore {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("LocalStore").field("database", &self.database).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,36 @@
+//! The suites that every adapter of the engine's stores passes, on a data folder.
+
+use std::sync::Arc;
+
+use oscar_engine::testing::conformance;
+use oscar_local::{LocalStore, Options};
+
+fn mk_store() -> (tempfile::TempDir, Arc<LocalStore>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = LocalStore::open(folder.path(), Options::default()).expect("opened");
+    (folder, store)
+}
+
+#[tokio::test]
+async fn services_conform() {
+    let (_folder, store) = mk_store();
+    conformance::services(store.clone(), &*store, "c-").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_conform_on_several_threads() {
+    let (_folder, store) = mk_store();
+    conformance::services(store.clone(), &*store, "c-").await;
+}
+
+#[tokio::test]
+async fn users_conform() {
+    let (_folder, store) = mk_store();
+    conformance::users(store).await;
+}
+
+#[tokio::test]
+async fn settings_conform() {
+    let (_folder, store) = mk_store();
+    conformance::settings(store).await;
+}

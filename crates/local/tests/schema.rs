@@ -1,0 +1,107 @@
+//! Databases of every version that ever was, of later ones, and of other programs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use oscar_engine::ports::services::Services as _;
+use oscar_engine::ports::settings::Settings as _;
+use oscar_engine::ports::users::Users as _;
+use oscar_engine::testing::make::{mk_owner, mk_service};
+use oscar_local::{LocalStore, OpenError, Options};
+use oscar_model::identity::Owner;
+use oscar_model::service::Sensitive;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+/// The versions with a fixture, oldest first.
+fn versions() -> Vec<i64> {
+    let mut versions: Vec<i64> = fs::read_dir(fixtures())
+        .expect("the fixtures are there")
+        .map(|file| file.expect("a file").file_name().into_string().expect("text"))
+        .map(|name| name.trim_start_matches('v').trim_end_matches(".sql").parse().expect("v<number>.sql"))
+        .collect();
+    versions.sort_unstable();
+    versions
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemas")
+}
+
+fn mk_database(sql: &str) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let connection = Connection::open(folder.path().join("oscar.db")).expect("opened");
+    connection.execute_batch(sql).expect("the fixture is valid");
+    folder
+}
+
+fn mk_old(version: i64) -> TempDir {
+    mk_database(&fs::read_to_string(fixtures().join(format!("v{version}.sql"))).expect("a fixture"))
+}
+
+/// Version and statements, without the blanks between their words.
+fn shape(folder: &Path) -> (i64, Vec<String>) {
+    let connection = Connection::open(folder.join("oscar.db")).expect("opened");
+    let version = connection.query_row("PRAGMA user_version", (), |row| row.get(0)).expect("a number");
+    let mut query =
+        connection.prepare("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name").expect("ok");
+    let statements = query.query_map((), |row| row.get::<_, String>(0)).expect("ok");
+    let plain = |sql: String| sql.split_whitespace().collect::<String>();
+    (version, statements.map(|sql| plain(sql.expect("text"))).collect())
+}
+
+#[tokio::test]
+async fn every_older_version_is_brought_up_to_date_with_its_content() {
+    let fresh = tempfile::tempdir().expect("a folder");
+    drop(LocalStore::open(fresh.path(), Options::default()).expect("opened"));
+    let (latest, tables) = shape(fresh.path());
+    assert_eq!(versions(), (1..=latest).collect::<Vec<_>>(), "every version has a fixture");
+    for version in versions() {
+        let old = mk_old(version);
+        let store = LocalStore::open(old.path(), Options::default()).expect("upgraded");
+        assert_eq!(store.instance_id(), "5f0e1c6a-8d53-4b7e-9a51-0f6f2f6b9d10");
+        let service = mk_service("cowsay", &Owner::Admin);
+        let stored = store.get(service.name()).await.expect("readable").expect("there");
+        assert_eq!(stored.revision.as_str(), "40");
+        assert_eq!(stored.service.definition.script, service.definition.script);
+        let secrets = store.reveal(service.name()).await.expect("revealed");
+        assert_eq!(secrets.environment["PASSWORD"].expose(), "planted");
+        let next = store.create(mk_service("next", &Owner::Admin), Sensitive::default()).await.expect("created");
+        assert_eq!(next.revision.as_str(), "42", "the counter goes on where it stood");
+        if version >= 2 {
+            let home = store.ensure(&mk_owner("62bb11b4aa@egi.eu"), "").await.expect("a home");
+            assert_eq!(home.namespace, "oscar-svc-62bb11b4");
+            let other = store.ensure(&mk_owner("62bb11b4bb@egi.eu"), "").await.expect("a home");
+            assert_ne!(other, home);
+            assert_eq!(store.image_repositories().await, Ok(vec!["ghcr.io/grycap".into(), "docker.io".into()]));
+        }
+        drop(store);
+        assert_eq!(shape(old.path()), (latest, tables.clone()), "upgraded from {version} as made anew");
+    }
+}
+
+#[test]
+fn a_newer_version_is_refused_and_left_alone() {
+    let latest = *versions().last().expect("a fixture");
+    let newer = mk_old(latest);
+    let database = newer.path().join("oscar.db");
+    let connection = Connection::open(&database).expect("opened");
+    connection.pragma_update(None, "user_version", latest + 1).expect("set");
+    drop(connection);
+    let before = fs::read(&database).expect("read");
+    let refused = LocalStore::open(newer.path(), Options::default()).expect_err("it must be refused");
+    let OpenError::Newer { found, known, .. } = &refused else { panic!("{refused}") };
+    assert_eq!((*found, *known), (latest + 1, latest));
+    assert!(refused.to_string().contains("newer version"), "{refused}");
+    assert_eq!(fs::read(&database).expect("read"), before);
+}
+
+#[test]
+fn a_database_of_another_program_is_refused_and_left_alone() {
+    let foreign = mk_database("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1);");
+    let database = foreign.path().join("oscar.db");
+    let before = fs::read(&database).expect("read");
+    let refused = LocalStore::open(foreign.path(), Options::default()).expect_err("it must be refused");
+    assert!(matches!(refused, OpenError::Foreign { .. }), "{refused}");
+    assert_eq!(fs::read(&database).expect("read"), before);
+}

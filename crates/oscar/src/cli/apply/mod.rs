@@ -1,0 +1,277 @@
+//! `oscar apply`: read, compare, show, ask, change. In that order, and nothing is changed
+//! before everything could be read and compared.
+
+mod plan;
+mod read;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use oscar_api::client::Client;
+use serde_json::{Value, json};
+
+use super::Session;
+use super::clusters::file::Clusters;
+use super::definition::body;
+use super::exit::{Exit, Failure};
+use super::screen::{self, Style, printable};
+use super::target::{self, Target};
+use super::{probe, progress};
+
+use plan::{Action, Change};
+use read::{Reading, Wanted};
+
+/// A manager that pulls the image first may take this long.
+const PREFETCH: Duration = Duration::from_secs(400);
+
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// Definition files (FDL); `-` is the standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// One service with the manager it goes to.
+struct Step {
+    label: String,
+    client: Client,
+    name: String,
+    body: Value,
+    /// The state that was compared with, for `If-Match`.
+    revision: Option<String>,
+    change: Change,
+}
+
+pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
+    let reading = Reading::of(&args.files)?;
+    reading.warnings.iter().for_each(|warning| session.screen.warning(warning));
+    let groups = by_target(session, reading.wanted)?;
+    let several = groups.len() > 1;
+    let mut steps = Vec::new();
+    for (target, wanted) in groups {
+        steps.extend(Box::pin(plan_all(session, &target, wanted)).await?);
+    }
+    if !session.screen.json {
+        for step in &steps {
+            show(session, step, several);
+        }
+    }
+    let changes = steps.iter().filter(|step| step.change.action != Action::Unchanged).count();
+    if args.dry_run || changes == 0 {
+        finish(session, &steps, &[], args.dry_run);
+        return Ok(());
+    }
+    screen::confirm(&question(&steps), args.yes)?;
+    let mut failures = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        if let Err(failure) = carry_out(session, step).await {
+            let failure = failure.while_doing(format!("{} {}", step.change.action.verb(), step.name));
+            session.screen.failure(&failure);
+            failures.push((index, failure.exit));
+        }
+    }
+    finish(session, &steps, &failures, false);
+    match failures.first() {
+        None => Ok(()),
+        // Each was told when it happened.
+        Some((_, exit)) => Err(Failure::new(*exit, String::new())),
+    }
+}
+
+/// Which service goes where. A flag is an order for all; else the file decides, as far as the
+/// clusters that it names are known.
+fn by_target(session: &Session, wanted: Vec<Wanted>) -> Result<Vec<(Target, Vec<Wanted>)>, Failure> {
+    let clusters = Clusters::load(&session.places.clusters_file())?;
+    let mut groups: BTreeMap<String, Vec<Wanted>> = BTreeMap::new();
+    let mut foreign = Vec::new();
+    for wanted in wanted {
+        let known = session.cluster.is_none() && clusters.clusters.contains_key(&wanted.cluster);
+        let key = if known { wanted.cluster.clone() } else { String::new() };
+        if !known && !wanted.cluster.is_empty() {
+            foreign.push(wanted.cluster.clone());
+        }
+        groups.entry(key).or_default().push(wanted);
+    }
+    let mut targets: Vec<(Target, Vec<Wanted>)> = Vec::new();
+    for (name, wanted) in groups {
+        let target =
+            if name.is_empty() { target::current(session)? } else { Target::configured(&name, clusters.get(&name)?)? };
+        if name.is_empty() {
+            tell_foreign(session, &target, &mut foreign);
+        }
+        // The default and a name in the file can be one and the same cluster.
+        match targets.iter_mut().find(|(known, _)| known.url == target.url) {
+            Some((_, group)) => group.extend(wanted),
+            None => targets.push((target, wanted)),
+        }
+    }
+    targets.iter().try_for_each(|(target, group)| refuse_twice(target, group))?;
+    Ok(targets)
+}
+
+fn tell_foreign(session: &Session, target: &Target, foreign: &mut Vec<String>) {
+    foreign.sort();
+    foreign.dedup();
+    foreign.retain(|name| *name != target.label);
+    for name in foreign {
+        let why = if session.cluster.is_some() { "by `--cluster`" } else { "it is no configured cluster" };
+        let name = printable(name);
+        screen::note(&format!("services of `{name}` go to {}: {why}; `cluster_id` stays", target.title()));
+    }
+}
+
+fn refuse_twice(target: &Target, group: &[Wanted]) -> Result<(), Failure> {
+    for (index, wanted) in group.iter().enumerate() {
+        let name = &wanted.draft.definition.name;
+        if let Some(first) = group[..index].iter().find(|other| other.draft.definition.name == *name) {
+            let message =
+                format!("`{name}` is defined twice for {}: in {} and {}", target.title(), first.file, wanted.file);
+            return Err(Failure::new(Exit::Invalid, message));
+        }
+    }
+    Ok(())
+}
+
+async fn plan_all(session: &Session, target: &Target, group: Vec<Wanted>) -> Result<Vec<Step>, Failure> {
+    let slow = group.iter().any(|wanted| wanted.draft.definition.image_prefetch);
+    let client = target.client(if slow { PREFETCH } else { target::ORDINARY })?;
+    let what = format!("comparing with {}", target.title());
+    let work = async {
+        let hello = probe::hello(target, target::ORDINARY).await?;
+        let one_port = !hello.ours && hello.welcome(target)?.takes_one_port();
+        hello.welcome(target)?;
+        let mut steps = Vec::new();
+        for wanted in group {
+            steps.push(plan_one(session, target, &client, wanted, hello.ours, one_port).await?);
+        }
+        Ok(steps)
+    };
+    progress::during(&what, Box::pin(work)).await
+}
+
+async fn plan_one(
+    session: &Session,
+    target: &Target,
+    client: &Client,
+    wanted: Wanted,
+    ours: bool,
+    one_port: bool,
+) -> Result<Step, Failure> {
+    let name = wanted.draft.definition.name.to_string();
+    let failed = |error| Failure::from(error).while_doing(format!("comparing {name}"));
+    let mut body = body::request(&wanted.draft);
+    body::add_unknown(&mut body, &wanted.unknown);
+    let existing = client.service(&name).await.map_err(failed)?;
+    let (value, revision) = existing.map_or((None, None), |tagged| (Some(tagged.value), tagged.revision));
+    // Another kind of manager would ignore that it is a dry run and create the service.
+    let change = if ours {
+        let result = client.dry_run(&body, value.is_some()).await.map_err(failed)?;
+        Change::from_dry_run(value.as_ref(), &result)
+    } else {
+        Change::computed(value.as_ref(), &body)
+    };
+    if !ours && value.is_some() {
+        for secret in body::blank_secrets(&body) {
+            session
+                .screen
+                .warning(&format!("{name}: this manager forgets the secret `{secret}`, whose value is not given"));
+        }
+    }
+    if one_port {
+        body::with_single_ports(&mut body);
+    }
+    Ok(Step { label: target.label.clone(), client: client.clone(), name, body, revision, change })
+}
+
+fn show(session: &Session, step: &Step, several: bool) {
+    let paint = session.screen.paint;
+    let style = match step.change.action {
+        Action::Create => Style::Green,
+        Action::Update => Style::Yellow,
+        Action::Unchanged => Style::Dim,
+    };
+    let place = if several { format!(" on {}", step.label) } else { String::new() };
+    screen::line(&format!("{} {}{place}", paint.on(style, step.change.action.verb()), step.name));
+    screen::write_out(&step.change.lines(paint));
+}
+
+fn question(steps: &[Step]) -> String {
+    let count = |action: Action| steps.iter().filter(|step| step.change.action == action).count();
+    let mut labels: Vec<_> = steps.iter().map(|step| step.label.as_str()).collect();
+    labels.dedup();
+    let parts = [(count(Action::Create), "create"), (count(Action::Update), "update")];
+    let parts: Vec<_> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, verb)| format!("{verb} {n}")).collect();
+    format!("{} on {}?", parts.join(" and "), labels.join(", "))
+}
+
+async fn carry_out(session: &Session, step: &Step) -> Result<(), Failure> {
+    let what = format!("{} {}", step.change.action.verb(), step.name);
+    match step.change.action {
+        Action::Unchanged => return Ok(()),
+        Action::Create => progress::during(&what, step.client.create_service(&step.body)).await?,
+        Action::Update => {
+            progress::during(&what, step.client.update_service(&step.body, step.revision.as_deref())).await?;
+        }
+    }
+    if !session.screen.json {
+        screen::note(&format!("{} {}", step.change.action.past(), step.name));
+    }
+    Ok(())
+}
+
+fn finish(session: &Session, steps: &[Step], failures: &[(usize, Exit)], dry_run: bool) {
+    let failed = |index: usize| failures.iter().any(|(at, _)| *at == index);
+    if session.screen.json {
+        let results = steps.iter().enumerate().map(|(index, step)| {
+            json!({
+                "name": step.name, "cluster": step.label, "action": step.change.action.verb(),
+                "done": !dry_run && !failed(index),
+            })
+        });
+        screen::value(&results.collect());
+        return;
+    }
+    screen::line(&summary(steps.iter().enumerate().map(|(i, step)| (step.change.action, failed(i))), dry_run));
+}
+
+/// `2 created, 1 updated, 3 unchanged`.
+fn summary(outcomes: impl Iterator<Item = (Action, bool)>, dry_run: bool) -> String {
+    let outcomes: Vec<_> = outcomes.collect();
+    let count = |wanted: Action| outcomes.iter().filter(|(action, failed)| *action == wanted && !failed).count();
+    let mut parts = Vec::new();
+    for action in [Action::Create, Action::Update, Action::Unchanged] {
+        let number = count(action);
+        if number > 0 || action == Action::Unchanged && outcomes.is_empty() {
+            let planned = dry_run && action != Action::Unchanged;
+            let words =
+                if planned { format!("{number} to {}", action.verb()) } else { format!("{number} {}", action.past()) };
+            parts.push(words);
+        }
+    }
+    let failed = outcomes.iter().filter(|(_, failed)| *failed).count();
+    if failed > 0 {
+        parts.push(format!("{failed} failed"));
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_counts_what_happened() {
+        let all =
+            [(Action::Create, false), (Action::Create, false), (Action::Update, true), (Action::Unchanged, false)];
+        assert_eq!(summary(all.into_iter(), false), "2 created, 1 unchanged, 1 failed");
+        assert_eq!(summary([(Action::Update, false)].into_iter(), true), "1 to update");
+    }
+}

@@ -1,0 +1,6 @@
+//! Definitions between the file of a person and the body of a request.
+
+pub(super) mod body;
+pub(super) mod node;
+pub(super) mod view;
+pub(super) mod yaml;

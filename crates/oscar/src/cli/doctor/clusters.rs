@@ -1,0 +1,140 @@
+use std::time::Duration;
+
+use futures::future::join_all;
+use oscar_api::client::Credentials;
+
+use crate::cli::clusters::file::Clusters;
+use crate::cli::clusters::is_loopback;
+use crate::cli::doctor::Finding;
+use crate::cli::exit::Failure;
+use crate::cli::places::Places;
+use crate::cli::probe::{self, Answer, Hello};
+use crate::cli::target::{self, Target};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Tokens are refused by clocks that differ by minutes, and logs mislead from less.
+const NOTABLE_SKEW: u64 = 30;
+const HARMFUL_SKEW: u64 = 300;
+
+/// Every manager that a command could talk to.
+pub(super) async fn check(places: &Places) -> Vec<Finding> {
+    let (targets, mut findings) = targets(places);
+    if targets.is_empty() && findings.is_empty() {
+        return vec![Finding::doubtful(
+            "no cluster is configured",
+            "add one with `oscar cluster add NAME URL`, or start one here with `oscar serve`",
+        )];
+    }
+    findings.extend(join_all(targets.iter().map(look)).await.into_iter().flatten());
+    findings
+}
+
+fn targets(places: &Places) -> (Vec<Target>, Vec<Finding>) {
+    let (mut targets, mut findings) = (Vec::new(), Vec::new());
+    // What is wrong with the file itself is another check's finding.
+    for (name, cluster) in Clusters::load(&places.clusters_file()).unwrap_or_default().clusters {
+        match Target::configured(&name, &cluster) {
+            Ok(target) => targets.push(target),
+            Err(failure) => findings.push(failure.while_doing(name).into()),
+        }
+    }
+    targets.extend(target::from_env());
+    // A manager of this machine that is not running is no fault: another check tells of it.
+    targets.extend(target::local(places).ok().flatten().filter(|_| super::local::is_running(places)));
+    (targets, findings)
+}
+
+async fn look(target: &Target) -> Vec<Finding> {
+    let mut findings = transport(target);
+    match probe::hello(target, PATIENCE).await {
+        Ok(hello) => findings.extend(judge(target, &hello)),
+        Err(failure) => findings.push(named(target, failure)),
+    }
+    findings
+}
+
+fn named(target: &Target, failure: Failure) -> Finding {
+    failure.while_doing(&target.label).into()
+}
+
+/// What can be said of the connection before it is made.
+fn transport(target: &Target) -> Vec<Finding> {
+    let label = &target.label;
+    if target.insecure {
+        let hint = "give its authority instead: oscar cluster add NAME URL --ca FILE";
+        return vec![Finding::doubtful(format!("{label}: any certificate is accepted"), hint)];
+    }
+    if target.url.starts_with("http:") && !is_loopback(&target.url) && !matches!(target.credentials, Credentials::None)
+    {
+        let hint = "use https: whoever is on the way can read the credentials";
+        return vec![Finding::doubtful(format!("{label}: credentials are sent without TLS"), hint)];
+    }
+    Vec::new()
+}
+
+fn judge(target: &Target, hello: &Hello) -> Vec<Finding> {
+    let label = &target.label;
+    let mut findings = Vec::new();
+    match &hello.answer {
+        Answer::Welcome(info) => {
+            let tls = if target.url.starts_with("https:") && !target.insecure { ", TLS verified" } else { "" };
+            let kind = if hello.ours { "" } else { ", another kind of manager" };
+            findings.push(Finding::fine(format!("{label}: {} at {}{tls}{kind}", info.sentence(), target.url)));
+            findings.push(Finding::fine(format!("{label}: the credentials are accepted")));
+        }
+        Answer::NotAuthenticated | Answer::Other(_) => {
+            findings.extend(hello.welcome(target).err().map(|failure| named(target, failure)));
+        }
+    }
+    findings.extend(hello.ahead.map(|ahead| skew(label, ahead)));
+    findings
+}
+
+fn skew(label: &str, ahead: i64) -> Finding {
+    let side = if ahead > 0 { "ahead of" } else { "behind" };
+    let text = format!("{label}: its clock is {} s {side} this machine's", ahead.unsigned_abs());
+    let hint = "let both follow a time server";
+    match ahead.unsigned_abs() {
+        0..=NOTABLE_SKEW => Finding::fine(format!("{label}: the clocks agree")),
+        distance if distance <= HARMFUL_SKEW => Finding::doubtful(text, hint),
+        _ => Finding::broken(text, hint),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::doctor::Level;
+    use crate::cli::probe::Info;
+
+    fn target(url: &str) -> Target {
+        let credentials = Credentials::Basic { user: "oscar".to_owned(), password: "hunter2".into() };
+        Target { label: "main".to_owned(), url: url.to_owned(), credentials, insecure: false, ca: None }
+    }
+
+    #[test]
+    fn clocks_that_differ_are_found_in_both_directions() {
+        assert_eq!(skew("a", 3).level, Level::Fine);
+        assert_eq!(skew("a", -60).level, Level::Doubtful);
+        assert_eq!(skew("a", 3600).level, Level::Broken);
+        assert!(skew("a", -60).text.contains("60 s behind"));
+    }
+
+    #[test]
+    fn credentials_in_the_clear_are_doubted() {
+        assert_eq!(transport(&target("http://o.example"))[0].level, Level::Doubtful);
+        assert!(transport(&target("http://127.0.0.1:1")).is_empty());
+        assert!(transport(&target("https://o.example")).is_empty());
+    }
+
+    #[test]
+    fn refused_credentials_are_broken_and_not_shown() {
+        let hello = Hello { answer: Answer::NotAuthenticated, ours: true, ahead: None };
+        let findings = judge(&target("https://o"), &hello);
+        assert_eq!(findings[0].level, Level::Broken);
+        assert!(!format!("{findings:?}").contains("hunter2"));
+        let hello = Hello { answer: Answer::Welcome(Info::default()), ours: true, ahead: Some(0) };
+        assert!(judge(&target("https://o"), &hello).iter().all(|finding| finding.level == Level::Fine));
+    }
+}

@@ -1,0 +1,216 @@
+//! How a command ends, and how a failure is told.
+
+use std::process::ExitCode;
+
+use oscar_api::client::ClientError;
+use oscar_api::problem::{Code, Problem};
+use oscar_model::fault::{Fault, Faults};
+
+/// The exit codes of `oscar`.
+///
+/// | Code | Meaning |
+/// |---|---|
+/// | 0 | done, or there was nothing to do |
+/// | 1 | the manager refused, or something else failed |
+/// | 2 | the command was given wrongly, or lacks an answer that it may not ask for |
+/// | 3 | the manager could not be reached, or is not an OSCAR manager |
+/// | 4 | the credentials were refused, or do not permit this |
+/// | 5 | what was named does not exist |
+/// | 6 | the definition has faults; each is printed on a line of its own |
+/// | 7 | it conflicts with what is there: it exists already, or somebody changed it meanwhile |
+/// | 8 | you answered no; nothing was changed |
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Done = 0,
+    Failed = 1,
+    Usage = 2,
+    Unreachable = 3,
+    NotPermitted = 4,
+    NotFound = 5,
+    Invalid = 6,
+    Conflict = 7,
+    Declined = 8,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command did not do what it was told, in the words of its user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub exit: Exit,
+    pub message: String,
+    /// One fault each, below the message.
+    pub details: Vec<String>,
+    /// What to do next.
+    pub hints: Vec<String>,
+}
+
+impl Failure {
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), details: Vec::new(), hints: Vec::new() }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Says what was being done, before what went wrong.
+    #[must_use]
+    pub fn while_doing(mut self, what: impl std::fmt::Display) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
+    pub fn invalid(message: impl Into<String>, faults: &Faults) -> Self {
+        let mut failure = Self::new(Exit::Invalid, message);
+        failure.details = faults.0.iter().map(Fault::to_string).collect();
+        failure
+    }
+
+    pub fn io(what: impl std::fmt::Display, error: &std::io::Error) -> Self {
+        Self::new(Exit::Failed, format!("{what}: {error}"))
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let message = error.to_string();
+        match error {
+            ClientError::Unreachable { cause, .. } => unreachable(message, &cause),
+            ClientError::NotOscar { .. } => Self::new(Exit::Unreachable, message)
+                .hint("is the address that of an OSCAR manager? `oscar cluster list` shows the configured ones"),
+            ClientError::Refused(problem) => refused(&problem),
+        }
+    }
+}
+
+fn unreachable(message: String, cause: &str) -> Failure {
+    let failure = Failure::new(Exit::Unreachable, message);
+    let cause = cause.to_ascii_lowercase();
+    if cause.contains("certificate") || cause.contains("unknownissuer") {
+        return failure.hint("if the manager has a certificate of its own, add the cluster again with `--ca FILE`");
+    }
+    if cause.contains("timed out") || cause.contains("timeout") {
+        return failure.hint("the manager may still be at work: look with `oscar service list` before you try again");
+    }
+    failure.hint("is the manager running, and is the address right? `oscar doctor` looks closer")
+}
+
+fn refused(problem: &Problem) -> Failure {
+    let mut failure = Failure::new(exit_of(problem), sentence(problem));
+    let fault = |fault: &oscar_api::problem::FaultBody| {
+        let (path, found, allowed) = (fault.path.clone(), fault.found.clone(), fault.allowed.clone());
+        Fault { path, found, allowed, line: fault.line }.to_string()
+    };
+    failure.details = problem.faults.iter().map(fault).collect();
+    failure.hints.extend(hint_of(problem).map(str::to_owned));
+    failure
+}
+
+/// With faults, the detail repeats them below its first line.
+fn sentence(problem: &Problem) -> String {
+    let detail = problem.detail.trim();
+    let kept = if problem.faults.is_empty() { detail } else { detail.lines().next().unwrap_or_default() };
+    kept.trim_end_matches(':').to_owned()
+}
+
+fn code_of(problem: &Problem) -> Option<Code> {
+    Code::ALL.iter().copied().find(|code| code.as_str() == problem.code)
+}
+
+/// Managers of other kinds give no code, and one status for several reasons: then their words decide.
+fn exit_of(problem: &Problem) -> Exit {
+    if matches!(code_of(problem), Some(Code::DefinitionInvalid | Code::BodyMalformed)) {
+        return Exit::Invalid;
+    }
+    match problem.status {
+        400 if problem.detail.contains("specification is not valid") => Exit::Invalid,
+        400 if problem.detail.contains("already exists") => Exit::Conflict,
+        401 | 403 => Exit::NotPermitted,
+        404 => Exit::NotFound,
+        409 | 412 => Exit::Conflict,
+        422 => Exit::Invalid,
+        502 | 504 => Exit::Unreachable,
+        _ => Exit::Failed,
+    }
+}
+
+fn hint_of(problem: &Problem) -> Option<&'static str> {
+    let code = code_of(problem);
+    match problem.status {
+        300..=399 => Some("the address leads elsewhere: configure the one that it leads to"),
+        401 => Some("add the cluster again with credentials that it knows: `oscar cluster add NAME URL --user USER`"),
+        403 if code == Some(Code::NotAdministrator) => Some("only the administrator of the cluster may do this"),
+        403 => Some("only its owner and the administrator of the cluster may do this"),
+        404 => Some("`oscar service list` shows the services that you can see"),
+        412 => Some("somebody changed it meanwhile: run the command again to see what would change now"),
+        409 => Some("`oscar apply` changes a service that exists"),
+        502 | 504 => Some("something before the manager answers for it: is the manager itself running?"),
+        _ if code.is_some_and(Code::is_retryable) => Some("this can pass by itself: try again in a moment"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(status: u16, detail: &str) -> Problem {
+        let (r#type, title, code) = Default::default();
+        Problem { r#type, title, status, code, detail: detail.to_owned(), faults: Vec::new() }
+    }
+
+    fn exit(problem: Problem) -> Exit {
+        Failure::from(ClientError::Refused(Box::new(problem))).exit
+    }
+
+    #[test]
+    fn every_code_of_ours_ends_as_documented() {
+        let expected = |code: Code| match code {
+            Code::BodyMalformed | Code::DefinitionInvalid => Exit::Invalid,
+            _ => match code.status() {
+                401 | 403 => Exit::NotPermitted,
+                404 => Exit::NotFound,
+                409 | 412 => Exit::Conflict,
+                _ => Exit::Failed,
+            },
+        };
+        for code in Code::ALL {
+            assert_eq!(exit(Problem::new(*code, "x")), expected(*code), "{}", code.as_str());
+        }
+    }
+
+    #[test]
+    fn the_words_of_other_managers_are_understood() {
+        assert_eq!(exit(problem(400, "The service specification is not valid: Key: 'Name'")), Exit::Invalid);
+        assert_eq!(exit(problem(400, "A service with the provided name already exists")), Exit::Conflict);
+        assert_eq!(exit(problem(400, "volume updates are not supported")), Exit::Failed);
+        assert_eq!(exit(problem(502, "")), Exit::Unreachable);
+    }
+
+    #[test]
+    fn each_fault_has_its_line_and_is_told_once() {
+        let mut faults = Faults::default();
+        faults.push("cpu", "\"lots\"", "a quantity");
+        faults.push("image", "\"\"", "an image");
+        let failure = Failure::from(ClientError::Refused(Box::new(Problem::invalid(faults))));
+        assert_eq!(failure.message, "The service specification is not valid");
+        assert_eq!(
+            failure.details,
+            ["cpu: found \"lots\", expected a quantity", "image: found \"\", expected an image"]
+        );
+    }
+
+    #[test]
+    fn nobody_answering_is_a_case_of_its_own() {
+        let error = ClientError::Unreachable { endpoint: "https://x".to_owned(), cause: "refused".to_owned() };
+        let failure = Failure::from(error);
+        assert_eq!((failure.exit, failure.hints.len()), (Exit::Unreachable, 1));
+    }
+}

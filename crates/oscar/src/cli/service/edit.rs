@@ -1,0 +1,247 @@
+//! `oscar service edit`: the definition in an editor, again until it is right or given up.
+//!
+//! Credentials do not reach the file: marks stand in their places and are replaced by the
+//! values when the text is read back.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use oscar_api::client::Tagged;
+use oscar_api::fdl::{self, FdlError};
+use oscar_api::tree::{Node, Value as Tree};
+use oscar_model::fault::Faults;
+use oscar_model::name::ServiceName;
+use serde_json::Value;
+
+use super::fetch;
+use crate::cli::Session;
+use crate::cli::definition::{body, view, yaml};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::places::variable;
+use crate::cli::{diff, probe, progress, screen, target};
+
+/// Lines of ours; they go away when the text is read.
+const OURS: &str = "#: ";
+
+pub(super) async fn run(session: &Session, name: &str) -> Result<(), Failure> {
+    let (target, Tagged { value, revision }) = fetch(session, name).await?;
+    let hello = progress::during("asking who the manager is", probe::hello(&target, target::ORDINARY)).await?;
+    let one_port = !hello.ours && hello.welcome(&target)?.takes_one_port();
+    let client = target.client(target::ORDINARY)?;
+    let (original, secrets) = with_marks(view::definition(&view::normal(&value)));
+    let original = yaml::to_yaml(&original);
+    let mut desk = Desk::new(name, &original)?;
+    loop {
+        let text = desk.edit()?;
+        if text.trim().is_empty() || text == original {
+            screen::note("nothing was changed");
+            return Ok(());
+        }
+        let faults = match read(&text, name, &secrets, hello.ours) {
+            Ok(mut body) => {
+                if one_port {
+                    body::with_single_ports(&mut body);
+                }
+                let call = client.update_service(&body, revision.as_deref());
+                match progress::during(&format!("updating {name}"), call).await.map_err(Failure::from) {
+                    Ok(()) => {
+                        screen::write_out(&diff::render(&original, &text, session.screen.paint));
+                        screen::note(&format!("updated {name}"));
+                        return Ok(());
+                    }
+                    // Its faults can be corrected like ours.
+                    Err(failure) if failure.exit == Exit::Invalid => failure,
+                    Err(failure) => return Err(desk.keep(failure)),
+                }
+            }
+            Err(failure) => failure,
+        };
+        desk.complain(faults)?;
+    }
+}
+
+/// The definition with a numbered mark for each credential, and the credentials in that order.
+fn with_marks(mut definition: Value) -> (Value, Vec<String>) {
+    let mut secrets = Vec::new();
+    view::each_secret(&mut definition, &mut |secret| {
+        let mark = mark(secrets.len());
+        let value = std::mem::replace(secret, Value::from(mark));
+        secrets.push(value.as_str().unwrap_or_default().to_owned());
+    });
+    (definition, secrets)
+}
+
+/// Numbered, so that a credential is found again when its field was moved or renamed.
+fn mark(index: usize) -> String {
+    format!("(hidden {})", index + 1)
+}
+
+fn without_marks(node: &mut Node, secrets: &[String]) {
+    match &mut node.value {
+        Tree::Text(text) => {
+            if let Some(index) = (0..secrets.len()).find(|index| mark(*index) == *text) {
+                text.clone_from(&secrets[index]);
+            }
+        }
+        Tree::List(items) => items.iter_mut().for_each(|item| without_marks(item, secrets)),
+        Tree::Map(fields) => fields.iter_mut().for_each(|(_, field)| without_marks(field, secrets)),
+        Tree::Null | Tree::Bool(..) | Tree::Number(_) => {}
+    }
+}
+
+/// The body of the request, or every fault of the text.
+fn read(text: &str, name: &str, secrets: &[String], ours: bool) -> Result<Value, Failure> {
+    let invalid = |faults: &Faults| Failure::invalid("the definition is not valid", faults);
+    let mut entries = fdl::entries(text).map_err(|error| match error {
+        FdlError::Faults(faults) => invalid(&faults),
+        FdlError::Malformed(_) => Failure::new(Exit::Invalid, fdl::describe(&error)),
+    })?;
+    let mut faults = Faults::default();
+    if entries.len() != 1 {
+        faults.push("functions.oscar", format!("{} services", entries.len()), "one service");
+        return Err(invalid(&faults));
+    }
+    let mut entry = entries.remove(0);
+    without_marks(&mut entry.node, secrets);
+    let draft = fdl::decode_entry(&entry).map_err(|faults| invalid(&faults))?;
+    if ServiceName::parse(name).is_none_or(|name| name != draft.definition.name) {
+        faults.push("name", draft.definition.name.as_str(), format!("{name}; a service cannot be renamed"));
+    }
+    let mut body = body::request(&draft);
+    body::add_unknown(&mut body, &body::unknown_fields(&entry));
+    if !ours {
+        for secret in body::blank_secrets(&body) {
+            let path = format!("environment.secrets.{secret}");
+            faults.push(path, "no value", "its value, because this manager forgets a secret that is sent without");
+        }
+    }
+    if faults.is_empty() { Ok(body) } else { Err(invalid(&faults)) }
+}
+
+/// The file that is being edited.
+struct Desk {
+    folder: tempfile::TempDir,
+    path: PathBuf,
+    last: String,
+}
+
+impl Desk {
+    fn new(name: &str, text: &str) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::io("no file could be made for the editor", &error);
+        // The folder is its owner's alone, and so is what is in it.
+        let folder = tempfile::Builder::new().prefix("oscar-edit-").tempdir().map_err(failed)?;
+        let path = folder.path().join(format!("{name}.yaml"));
+        let head = format!(
+            "{OURS}The definition of {name}. Save and leave to change it; leave it as it is to change nothing.\n\
+             {OURS}\"(hidden …)\" stands for a credential, which stays as it is unless you write another.\n"
+        );
+        fs::write(&path, format!("{head}{text}")).map_err(failed)?;
+        Ok(Self { folder, path, last: String::new() })
+    }
+
+    /// What the editor left, without our lines.
+    fn edit(&mut self) -> Result<String, Failure> {
+        open_editor(&self.path)?;
+        let failed = |error: io::Error| Failure::io("the edited file could not be read", &error);
+        let text = fs::read_to_string(&self.path).map_err(failed)?;
+        let kept = text.lines().filter(|line| !line.starts_with(OURS.trim_end()));
+        Ok(kept.map(|line| format!("{line}\n")).collect())
+    }
+
+    /// Puts the faults on top of the text for another try; gives up when the text is as it was.
+    fn complain(&mut self, failure: Failure) -> Result<(), Failure> {
+        let failed = |error: io::Error| Failure::io("the edited file could not be written", &error);
+        let text = fs::read_to_string(&self.path).map_err(failed)?;
+        let text: String =
+            text.lines().filter(|line| !line.starts_with(OURS.trim_end())).map(|l| format!("{l}\n")).collect();
+        if text == self.last {
+            return Err(self.keep(failure));
+        }
+        let mut head = format!("{OURS}Not sent: {}\n", one_line(&failure.message));
+        for detail in &failure.details {
+            head.push_str(&format!("{OURS}- {}\n", one_line(detail)));
+        }
+        head.push_str(&format!("{OURS}Correct it, or leave it as it is to give up.\n"));
+        fs::write(&self.path, format!("{head}{text}")).map_err(failed)?;
+        self.last = text;
+        Ok(())
+    }
+
+    /// Leaves the text where it is found again.
+    fn keep(&mut self, failure: Failure) -> Failure {
+        self.folder.disable_cleanup(true);
+        failure.hint(format!("your text is kept in {}", self.path.display()))
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// By a shell, because the variable may hold options: `code --wait`.
+fn open_editor(path: &Path) -> Result<(), Failure> {
+    let editor = variable("VISUAL").or_else(|| variable("EDITOR")).unwrap_or_else(|| "vi".to_owned());
+    let status = Command::new("sh")
+        .arg("-c")
+        .arg(format!("{editor} \"$1\""))
+        .arg("sh")
+        .arg(path)
+        .stdin(Stdio::inherit())
+        .status()
+        .map_err(|error| Failure::io("the editor could not be started", &error))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Failed, format!("the editor `{editor}` ended with {status}; nothing was changed"))
+        .hint("choose another by the variable VISUAL or EDITOR"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn service() -> Value {
+        json!({
+            "name": "plants", "image": "a/b", "script": "echo hi", "token": "TOKEN",
+            "environment": {"secrets": {"KEY": ""}},
+            "clusters": {"one": {"endpoint": "https://o", "auth_user": "u", "auth_password": "PASS"}},
+            "storage_providers": {"s3": {"mine": {"access_key": "A", "secret_key": "SECRET", "region": "r"}}},
+        })
+    }
+
+    fn opened() -> (String, Vec<String>) {
+        let (marked, secrets) = with_marks(view::definition(&view::normal(&service())));
+        (yaml::to_yaml(&marked), secrets)
+    }
+
+    #[test]
+    fn credentials_stay_out_of_the_file_and_come_back_into_the_request() {
+        let (text, secrets) = opened();
+        assert!(!text.contains("PASS") && !text.contains("SECRET") && !text.contains("TOKEN"), "{text}");
+        let moved = text.replace("one:", "two:");
+        let body = read(&moved, "plants", &secrets, true).expect("valid");
+        assert_eq!(body["clusters"]["two"]["auth_password"], "PASS");
+        assert_eq!(body["storage_providers"]["s3"]["mine"]["secret_key"], "SECRET");
+        assert_eq!(body["environment"]["secrets"]["KEY"], "", "blank keeps what is stored");
+    }
+
+    #[test]
+    fn another_kind_of_manager_must_be_told_its_secrets_again() {
+        let (text, secrets) = opened();
+        let failure = read(&text, "plants", &secrets, false).expect_err("it would forget KEY");
+        assert!(failure.details[0].starts_with("environment.secrets.KEY"), "{:?}", failure.details);
+        let given = text.replace("(hidden 1)", "new");
+        assert_eq!(read(&given, "plants", &secrets, false).expect("given")["environment"]["secrets"]["KEY"], "new");
+    }
+
+    #[test]
+    fn a_service_keeps_its_name() {
+        let (text, secrets) = opened();
+        let failure = read(&text.replace("name: plants", "name: others"), "plants", &secrets, true);
+        assert!(failure.expect_err("renamed").details[0].contains("cannot be renamed"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Every setting, once: its key in the file, its flag, its variable, its default and meaning.
+//! The documentation of the configuration is printed from this table.
+
+/// How the text of a setting is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    /// Never shown.
+    Secret,
+    Flag,
+    Count,
+    /// More than zero.
+    Seconds,
+    /// Separated by commas.
+    List,
+    Url,
+    Quantity,
+}
+
+pub struct Setting {
+    pub key: &'static str,
+    pub variable: &'static str,
+    pub kind: Kind,
+    /// Blank where the default depends on something else; the meaning says on what.
+    pub default: &'static str,
+    pub meaning: &'static str,
+}
+
+const fn setting(
+    key: &'static str,
+    variable: &'static str,
+    kind: Kind,
+    default: &'static str,
+    meaning: &'static str,
+) -> Setting {
+    Setting { key, variable, kind, default, meaning }
+}
+
+use Kind::{Count, Flag, List, Quantity, Seconds, Secret, Text, Url};
+
+/// In the order that `oscar config show` prints.
+pub const CATALOGUE: &[Setting] = &[
+    setting("world", "OSCAR_WORLD", Text, "auto", "where services live: local, kubernetes, or auto (Kubernetes inside a pod)"),
+    setting("data", "OSCAR_DATA", Text, "", "folder of the local world; default $XDG_DATA_HOME/oscar"),
+    setting("listen", "OSCAR_LISTEN", Text, "", "address to listen on; default 127.0.0.1 (0.0.0.0 on Kubernetes) and service_port"),
+    setting("service_port", "OSCAR_SERVICE_PORT", Count, "8080", "port to listen on when listen is not given"),
+    setting("public_url", "OSCAR_PUBLIC_URL", Url, "", "address under which others reach this manager; default the listener"),
+    setting("cluster_id", "OSCAR_CLUSTER_ID", Text, "oscar", "name of this cluster for people and peers"),
+    setting("username", "OSCAR_USERNAME", Text, "oscar", "name of the administrator"),
+    setting("password", "OSCAR_PASSWORD", Secret, "", "password of the administrator; made and kept in the data folder when not given"),
+    setting("cors", "OSCAR_CORS", Text, "auto", "answer browsers of other origins: on, off, or auto (on in the local world)"),
+    setting("read_timeout", "READ_TIMEOUT", Seconds, "300", "seconds for a request to arrive"),
+    setting("write_timeout", "WRITE_TIMEOUT", Seconds, "300", "seconds for an answer to be made"),
+    setting("oidc_enable", "OIDC_ENABLE", Flag, "false", "accept bearer tokens of users"),
+    setting("oidc_issuers", "OIDC_ISSUERS", List, "", "addresses of the accepted identity providers"),
+    setting("oidc_groups", "OIDC_GROUPS", List, "", "groups that may use this cluster; none accepts every authenticated user"),
+    setting("oidc_group_claim", "OIDC_GROUP_CLAIM", Text, "", "claim that holds the groups; default by the issuer, as OSCAR does"),
+    setting("oidc_audience", "OIDC_AUDIENCE", Text, "", "audience that tokens must name; default none"),
+    setting("oidc_leeway", "OIDC_LEEWAY", Count, "30", "seconds that clocks may differ"),
+    setting("oidc_ca", "OIDC_CA", Text, "", "file of a certificate authority that issuers are signed by"),
+    setting("users_admin", "USERS_ADMIN", List, "", "subjects who see the state of the whole cluster"),
+    setting("minio_endpoint", "MINIO_ENDPOINT", Url, "", "address of the object store; default none locally, https://minio-service.minio:9000 on Kubernetes"),
+    setting("minio_access_key", "MINIO_ACCESS_KEY", Text, "", "administrator's key of the object store"),
+    setting("minio_secret_key", "MINIO_SECRET_KEY", Secret, "", "and its secret"),
+    setting("minio_region", "MINIO_REGION", Text, "us-east-1", "region of the object store"),
+    setting("minio_tls_verify", "MINIO_TLS_VERIFY", Flag, "true", "check the certificate of the object store"),
+    setting("cpu", "OSCAR_CPU", Quantity, "", "cores that jobs may use in the local world; default this machine's"),
+    setting("memory", "OSCAR_MEMORY", Quantity, "", "memory that jobs may use in the local world; default this machine's"),
+    setting("gpus", "OSCAR_GPUS", Count, "0", "GPUs that jobs may use in the local world"),
+    setting("name", "OSCAR_NAME", Text, "oscar", "name of the manager's Deployment and Service on Kubernetes"),
+    setting("namespace", "OSCAR_NAMESPACE", Text, "oscar", "namespace of the manager on Kubernetes"),
+    setting("services_namespace", "OSCAR_SERVICES_NAMESPACE", Text, "oscar-svc", "namespace of the administrator's services, and prefix of those of users"),
+    setting("controller_service_account", "OSCAR_CONTROLLER_SERVICE_ACCOUNT", Text, "oscar-sa", "ServiceAccount of the manager on Kubernetes"),
+    setting("additional_config", "ADDITIONAL_CONFIG_PATH", Text, "config.yaml", "ConfigMap that holds the allowed image repositories"),
+    setting("log", "OSCAR_LOG", Text, "info", "what is logged: error, warn, info, debug, trace, or by module"),
+    setting("log_format", "OSCAR_LOG_FORMAT", Text, "text", "text for people, json for machines"),
+];

@@ -1,0 +1,112 @@
+//! Answers: JSON as OSCAR prints it, and errors as sentences with a code.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use oscar_api::fdl::FdlError;
+use oscar_api::json;
+use oscar_api::problem::{Code, ERROR_HEADER, PROBLEM_JSON, Problem};
+use oscar_engine::Failure;
+use oscar_engine::ports::StoreError;
+use serde::Serialize;
+
+pub(super) fn json_answer<T: Serialize + ?Sized>(status: StatusCode, body: &T) -> Response {
+    let content_type = HeaderValue::from_static("application/json; charset=utf-8");
+    (status, [(header::CONTENT_TYPE, content_type)], json::to_vec(body)).into_response()
+}
+
+/// An error on its way out. Every handler returns it, so that it is rendered in one place.
+#[derive(Debug)]
+pub(super) struct Refused {
+    problem: Problem,
+    code: Code,
+    /// Whether the caller should be asked for a password.
+    challenge: bool,
+}
+
+impl Refused {
+    pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { problem: Problem::new(code, detail), code, challenge: false }
+    }
+
+    /// 401 with the challenge that browsers and tools react to.
+    pub(super) fn unauthenticated(detail: &str) -> Self {
+        Self { challenge: true, ..Self::new(Code::NotAuthenticated, detail) }
+    }
+
+    /// As plain text, or as problem JSON for those who ask for it by name. Browsers ask for
+    /// `application/json` out of habit and then show the body as text, so that is not enough.
+    pub(super) fn into_answer(self, request: &HeaderMap) -> Response {
+        let accept = request.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let (content_type, body) = if accept.contains(PROBLEM_JSON) {
+            (PROBLEM_JSON, json::to_vec(&self.problem))
+        } else {
+            ("text/plain; charset=utf-8", self.problem.detail.into_bytes())
+        };
+        let mut answer = Response::new(Body::from(body));
+        *answer.status_mut() = StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = answer.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        headers.insert(ERROR_HEADER, HeaderValue::from_static(self.code.as_str()));
+        if self.challenge {
+            let realm = HeaderValue::from_static("Basic realm=\"Authorization Required\"");
+            headers.insert(header::WWW_AUTHENTICATE, realm);
+        }
+        if self.code.is_retryable() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+        }
+        answer
+    }
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        let code = Code::ALL.iter().copied().find(|code| code.as_str() == problem.code).unwrap_or(Code::Internal);
+        Self { problem, code, challenge: false }
+    }
+}
+
+impl From<FdlError> for Refused {
+    fn from(error: FdlError) -> Self {
+        match error {
+            FdlError::Malformed(malformed) => Self::new(
+                Code::BodyMalformed,
+                format!("The service specification is not valid: {malformed}"),
+            ),
+            FdlError::Faults(faults) => Problem::invalid(faults).into(),
+        }
+    }
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        let text = failure.to_string();
+        let code = match failure {
+            Failure::Invalid(faults) => return Problem::invalid(faults).into(),
+            Failure::Exists(_) => Code::ServiceExists,
+            Failure::NotFound(_) => Code::ServiceNotFound,
+            Failure::NotVisible(_) => Code::NotVisible,
+            Failure::NotOwner(_) => Code::NotOwner,
+            Failure::NotAdministrator => Code::NotAdministrator,
+            Failure::RevisionMismatch(_) => Code::RevisionMismatch,
+            Failure::Unreadable { .. } => Code::ServiceUnreadable,
+            Failure::FederationUnavailable => Code::FederationUnavailable,
+            Failure::Store(ref error) => store_code(error),
+        };
+        if code.status() >= 500 {
+            tracing::warn!(code = code.as_str(), "{text}");
+        }
+        Self::new(code, text)
+    }
+}
+
+fn store_code(error: &StoreError) -> Code {
+    match error {
+        StoreError::Full(_) => Code::StoreFull,
+        StoreError::Forbidden(_) => Code::StoreForbidden,
+        StoreError::Unavailable(_) => Code::StoreUnavailable,
+        StoreError::AlreadyExists | StoreError::NotFound | StoreError::Conflict | StoreError::Broken(_) => {
+            Code::Internal
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What every handler can reach.
+
+use std::sync::Arc;
+
+use oscar_engine::Manager;
+use oscar_engine::ports::identity::Identity;
+use oscar_model::secret::Secret;
+
+pub struct App {
+    pub manager: Manager,
+    pub identity: Arc<dyn Identity>,
+    pub admin: AdminAccount,
+    pub facts: Facts,
+}
+
+/// The one account that Basic authentication knows.
+pub struct AdminAccount {
+    pub username: Secret,
+    pub password: Secret,
+}
+
+/// What the manager says of itself; fixed while it runs.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    pub instance_id: String,
+    pub name: String,
+    pub namespace: String,
+    pub services_namespace: String,
+    pub controller_service_account: String,
+    pub oidc_enabled: bool,
+    pub oidc_issuers: Vec<String>,
+    pub oidc_groups: Vec<String>,
+    /// Answer browsers of other origins here, because nothing stands before the manager.
+    pub cors: bool,
+}

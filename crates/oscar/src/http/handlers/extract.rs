@@ -1,0 +1,114 @@
+//! What handlers take from a request.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, Uri, header};
+use oscar_api::fdl;
+use oscar_api::problem::{Code, Problem};
+use oscar_api::service::{Draft, Mode, decode};
+use oscar_api::tree::parse_json;
+use oscar_engine::Guard;
+use oscar_model::fault::quoted;
+use oscar_model::name::ServiceName;
+
+use super::super::answer::Refused;
+use super::super::router::MOST_BODY;
+
+/// A service name from a path. What is no name is refused as OSCAR does.
+pub(super) fn service_name(text: &str) -> Result<ServiceName, Refused> {
+    ServiceName::parse(text).ok_or_else(|| {
+        let rule = oscar_model::name::SERVICE_NAME_RULE;
+        Refused::new(Code::QueryInvalid, format!("invalid serviceName: found {}, expected {rule}", quoted(text)))
+    })
+}
+
+/// The body, unless it is too large or breaks off.
+pub(super) async fn body(request: Request) -> Result<Bytes, Refused> {
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let too_large = || Refused::new(Code::BodyTooLarge, format!("a body may have at most {MOST_BODY} bytes"));
+    if length.and_then(|value| value.parse::<u64>().ok()).is_some_and(|length| length > MOST_BODY as u64) {
+        return Err(too_large());
+    }
+    let limited = axum::extract::Request::map(request, |body| {
+        axum::body::Body::new(http_body_util::Limited::new(body, MOST_BODY))
+    });
+    Bytes::from_request(limited, &()).await.map_err(|rejection| {
+        if rejection.status().as_u16() == 413 {
+            too_large()
+        } else {
+            Refused::new(Code::BodyMalformed, "the body broke off before its end")
+        }
+    })
+}
+
+/// A definition: YAML when the content type says so, JSON in every other case.
+pub(super) fn definition(headers: &HeaderMap, body: &[u8]) -> Result<Draft, Refused> {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if content_type.to_ascii_lowercase().contains("yaml") {
+        let text = std::str::from_utf8(body)
+            .map_err(|_| Refused::new(Code::BodyMalformed, "The service specification is not valid: it is not UTF-8"))?;
+        return Ok(fdl::decode_single(text)?);
+    }
+    let node = parse_json(body).map_err(fdl::FdlError::Malformed)?;
+    decode(&node, "", Mode::Json).map_err(|faults| Problem::invalid(faults).into())
+}
+
+/// The revisions that a change is meant for.
+pub(super) fn guard(headers: &HeaderMap) -> Guard {
+    let Some(value) = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()) else { return Guard::Any };
+    if value.trim() == "*" {
+        return Guard::Any;
+    }
+    // Weak tags match nothing, as the protocol says.
+    let tags = value.split(',').filter_map(|tag| tag.trim().strip_prefix('"')?.strip_suffix('"'));
+    Guard::Only(tags.map(str::to_owned).collect())
+}
+
+/// The query of a request, read leniently in its keys and strictly in its values.
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(super) fn of(uri: &Uri) -> Self {
+        let query = uri.query().unwrap_or_default();
+        let pairs = query.split('&').filter(|part| !part.is_empty()).map(|part| {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            (decoded(key), decoded(value))
+        });
+        Self(pairs.collect())
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn flag(&self, key: &str) -> Result<bool, Refused> {
+        match self.get(key) {
+            None => Ok(false),
+            Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(true),
+            Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(false),
+            Some(other) => Err(invalid(key, other, "true or false")),
+        }
+    }
+
+    pub(super) fn limit(&self, key: &str, most: usize) -> Result<Option<usize>, Refused> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        match text.parse::<usize>() {
+            Ok(limit) if (1..=most).contains(&limit) => Ok(Some(limit)),
+            _ => Err(invalid(key, text, &format!("a whole number from 1 to {most}"))),
+        }
+    }
+
+    /// Whether a comma list names a word, in any case.
+    pub(super) fn names(&self, key: &str, word: &str) -> bool {
+        self.get(key).is_some_and(|list| list.split(',').any(|part| part.trim().eq_ignore_ascii_case(word)))
+    }
+}
+
+fn invalid(key: &str, found: &str, allowed: &str) -> Refused {
+    Refused::new(Code::QueryInvalid, format!("query parameter {key}: found {}, expected {allowed}", quoted(found)))
+}
+
+fn decoded(text: &str) -> String {
+    let spaced = text.replace('+', " ");
+    percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+}

@@ -1,0 +1,6 @@
+//! Handlers: wire to domain, one use case, domain to wire.
+
+pub(super) mod config;
+mod extract;
+pub(super) mod info;
+pub(super) mod services;

@@ -1,0 +1,244 @@
+//! Services.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use oscar_api::body::DryRun;
+use oscar_api::service::{DeploymentSummary, ServiceBody, encode};
+use oscar_engine::ports::services::{Entry, Revision};
+use oscar_engine::{Action, Change};
+use oscar_model::access::view;
+use oscar_model::identity::Principal;
+use oscar_model::service::Service;
+
+use super::super::answer::{Refused, json_answer};
+use super::super::app::App;
+use super::super::caller::{authenticate, authenticate_for};
+use super::extract::{Query, body, definition, guard, service_name};
+
+/// The most services of one page.
+const MOST_PER_PAGE: usize = 1000;
+
+/// Names of services whose definition cannot be read, for the administrator.
+const UNREADABLE_HEADER: &str = "oscar-unreadable";
+
+/// Every service that the caller may see.
+#[utoipa::path(get, path = "/system/services",
+    params(
+        ("include" = Option<String>, Query, description = "`deployment` adds the state of the running part."),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000, description = "At most so many; the `Link` header names the next page."),
+        ("page" = Option<String>, Query, description = "The name after which the page begins."),
+    ),
+    responses(
+        (status = 200, description = "Services by name; all of them unless `limit` is given.", body = Vec<ServiceBody>),
+        (status = "4XX", description = "Not signed in, or a bad query.", content_type = "text/plain", body = str),
+        (status = "5XX", description = "The store does not answer.", content_type = "text/plain", body = str)))]
+pub(in super::super) async fn list_services(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Response {
+    list(&app, &uri, &headers).await.unwrap_or_else(|refused| refused.into_answer(&headers))
+}
+
+async fn list(app: &App, uri: &Uri, headers: &HeaderMap) -> Result<Response, Refused> {
+    let principal = authenticate(app, headers).await?;
+    let query = Query::of(uri);
+    let (limit, page) = (query.limit("limit", MOST_PER_PAGE)?, query.get("page"));
+    let mut entries = app.manager.services(&principal).await?;
+    if let Some(page) = page {
+        entries.retain(|entry| entry.name() > page);
+    }
+    let next = limit.filter(|limit| entries.len() > *limit).map(|limit| entries[limit - 1].name().to_owned());
+    entries.truncate(limit.unwrap_or(usize::MAX));
+    let unreadable: Vec<_> =
+        entries.iter().filter(|entry| matches!(entry, Entry::Broken { .. })).map(|entry| entry.name().to_owned()).collect();
+    let shown: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Good(stored) => Some(show(&stored.service, &principal, &query)),
+            Entry::Broken { .. } => None,
+        })
+        .collect();
+    let mut answer = json_answer(StatusCode::OK, &shown);
+    if let (Some(next), Some(limit)) = (next, limit) {
+        set(&mut answer, "link", &format!("</system/services?limit={limit}&page={next}>; rel=\"next\""));
+    }
+    if !unreadable.is_empty() {
+        set(&mut answer, UNREADABLE_HEADER, &unreadable.join(","));
+    }
+    Ok(answer)
+}
+
+/// One service.
+#[utoipa::path(get, path = "/system/services/{serviceName}",
+    params(
+        ("serviceName" = String, Path, description = "Its name."),
+        ("include" = Option<String>, Query, description = "`deployment` adds the state of the running part."),
+    ),
+    responses(
+        (status = 200, description = "The service; its `ETag` guards a later change.", body = ServiceBody),
+        (status = "4XX", description = "Not signed in, not visible, or not there.", content_type = "text/plain", body = str),
+        (status = "5XX", description = "What is stored cannot be read.", content_type = "text/plain", body = str)))]
+pub(in super::super) async fn get_service(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    get(&app, &name, &uri, &headers).await.unwrap_or_else(|refused| refused.into_answer(&headers))
+}
+
+async fn get(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<Response, Refused> {
+    let principal = authenticate(app, headers).await?;
+    let stored = app.manager.service(&principal, &service_name(name)?).await?;
+    let mut answer = json_answer(StatusCode::OK, &show(&stored.service, &principal, &Query::of(uri)));
+    set_revision(&mut answer, Some(&stored.revision));
+    Ok(answer)
+}
+
+/// Creates a service.
+#[utoipa::path(post, path = "/system/services",
+    params(("dry_run" = Option<bool>, Query, description = "Only say what would be stored.")),
+    request_body(content((ServiceBody = "application/json"), (String = "application/yaml")), description = "A service as JSON, or a definition file with one service as YAML."),
+    responses(
+        (status = 200, description = "What would be stored, with `dry_run`.", body = DryRun),
+        (status = 201, description = "Created."),
+        (status = "4XX", description = "Every fault, or the name is taken.", content_type = "text/plain", body = str),
+        (status = "5XX", description = "The store does not answer; nothing was made.", content_type = "text/plain", body = str)))]
+pub(in super::super) async fn create_service(State(app): State<Arc<App>>, request: Request) -> Response {
+    let headers = request.headers().clone();
+    create(&app, &headers, request).await.unwrap_or_else(|refused| refused.into_answer(&headers))
+}
+
+async fn create(app: &App, headers: &HeaderMap, request: Request) -> Result<Response, Refused> {
+    let principal = authenticate(app, headers).await?;
+    let dry_run = Query::of(request.uri()).flag("dry_run")?;
+    let bytes = body(request).await?;
+    let draft = definition(headers, &bytes)?;
+    let change = app.manager.create_service(&principal, draft.definition, &draft.token, dry_run).await?;
+    let mut answer = if dry_run { dry(&change, &principal) } else { StatusCode::CREATED.into_response() };
+    if !dry_run {
+        set(&mut answer, "location", &format!("/system/services/{}", change.service.name()));
+    }
+    set_revision(&mut answer, change.revision.as_ref());
+    Ok(answer)
+}
+
+/// Replaces a service.
+#[utoipa::path(put, path = "/system/services",
+    params(
+        ("dry_run" = Option<bool>, Query, description = "Only say what would be stored."),
+        ("If-Match" = Option<String>, Header, description = "Only if this is still its `ETag`."),
+    ),
+    request_body(content((ServiceBody = "application/json"), (String = "application/yaml")), description = "The whole service; blank secrets keep what is stored."),
+    responses(
+        (status = 200, description = "What would be stored, with `dry_run`.", body = DryRun),
+        (status = 204, description = "Replaced."),
+        (status = "4XX", description = "Every fault, not yours, not there, or changed meanwhile.", content_type = "text/plain", body = str),
+        (status = "5XX", description = "The store does not answer.", content_type = "text/plain", body = str)))]
+pub(in super::super) async fn update_service(State(app): State<Arc<App>>, request: Request) -> Response {
+    let headers = request.headers().clone();
+    update(&app, &headers, request).await.unwrap_or_else(|refused| refused.into_answer(&headers))
+}
+
+async fn update(app: &App, headers: &HeaderMap, request: Request) -> Result<Response, Refused> {
+    let principal = authenticate(app, headers).await?;
+    let dry_run = Query::of(request.uri()).flag("dry_run")?;
+    let bytes = body(request).await?;
+    let draft = definition(headers, &bytes)?;
+    let change = app.manager.update_service(&principal, draft.definition, &guard(headers), dry_run).await?;
+    let mut answer = if dry_run { dry(&change, &principal) } else { StatusCode::NO_CONTENT.into_response() };
+    set_revision(&mut answer, change.revision.as_ref());
+    Ok(answer)
+}
+
+/// Removes a service.
+#[utoipa::path(delete, path = "/system/services/{serviceName}",
+    params(
+        ("serviceName" = String, Path, description = "Its name."),
+        ("dry_run" = Option<bool>, Query, description = "Only say what would be removed."),
+        ("If-Match" = Option<String>, Header, description = "Only if this is still its `ETag`."),
+    ),
+    responses(
+        (status = 200, description = "What would be removed, with `dry_run`.", body = DryRun),
+        (status = 204, description = "Removed."),
+        (status = "4XX", description = "Not yours, not there, or changed meanwhile.", content_type = "text/plain", body = str),
+        (status = "5XX", description = "The store does not answer.", content_type = "text/plain", body = str)))]
+pub(in super::super) async fn delete_service(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    remove(&app, &name, &uri, &headers).await.unwrap_or_else(|refused| refused.into_answer(&headers))
+}
+
+async fn remove(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<Response, Refused> {
+    let principal = authenticate(app, headers).await?;
+    let dry_run = Query::of(uri).flag("dry_run")?;
+    let change = app.manager.remove_service(&principal, &service_name(name)?, &guard(headers), dry_run).await?;
+    Ok(match change {
+        Some(change) if dry_run => dry(&change, &principal),
+        _ => StatusCode::NO_CONTENT.into_response(),
+    })
+}
+
+/// Whether the caller may reach the exposed part of a service; proxies ask before they forward.
+#[utoipa::path(get, path = "/system/services/{serviceName}/auth",
+    params(("serviceName" = String, Path, description = "Its name.")),
+    responses(
+        (status = 200, description = "He may."),
+        (status = "4XX", description = "He may not.", content_type = "text/plain", body = str),
+        (status = "5XX", description = "What is stored cannot be read.", content_type = "text/plain", body = str)))]
+pub(in super::super) async fn check_auth(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    auth(&app, &name, &headers).await.unwrap_or_else(|refused| refused.into_answer(&headers))
+}
+
+async fn auth(app: &App, name: &str, headers: &HeaderMap) -> Result<Response, Refused> {
+    let name = service_name(name)?;
+    let principal = authenticate_for(app, headers, &name).await?;
+    app.manager.may_invoke(&principal, &name).await?;
+    Ok(StatusCode::OK.into_response())
+}
+
+fn show(service: &Service, principal: &Principal, query: &Query) -> ServiceBody {
+    let mut shown = encode(service, view(principal, &service.owner));
+    if query.names("include", "deployment") {
+        // Nothing runs for a definition alone.
+        shown.deployment = Some(DeploymentSummary {
+            state: "unavailable".to_owned(),
+            reason: String::new(),
+            active_instances: 0,
+            affected_instances: 0,
+            resource_kind: "unavailable".to_owned(),
+        });
+    }
+    shown
+}
+
+fn dry(change: &Change, principal: &Principal) -> Response {
+    let action = match change.action {
+        Action::Create => "create",
+        Action::Update => "update",
+        Action::Delete => "delete",
+        Action::Nothing => "none",
+    };
+    let service = encode(&change.service, view(principal, &change.service.owner));
+    json_answer(StatusCode::OK, &DryRun { dry_run: true, action: action.to_owned(), service })
+}
+
+fn set_revision(answer: &mut Response, revision: Option<&Revision>) {
+    if let Some(revision) = revision {
+        set(answer, header::ETAG.as_str(), &format!("\"{revision}\""));
+    }
+}
+
+/// Header values here are names and numbers; one that is not is left away.
+fn set(answer: &mut Response, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        answer.headers_mut().insert(name, value);
+    }
+}

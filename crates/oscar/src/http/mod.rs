@@ -1,0 +1,14 @@
+//! The manager's HTTP side: routes, callers, handlers, and the server below them.
+
+mod answer;
+mod app;
+mod caller;
+mod handlers;
+mod openapi;
+mod router;
+mod server;
+
+pub use app::{AdminAccount, App, Facts};
+pub use openapi::openapi_json;
+pub use router::{Access, ROUTES, Route, service};
+pub use server::{Limits, serve};

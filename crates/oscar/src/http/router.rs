@@ -1,0 +1,130 @@
+//! Every route, once: what it is, who may call it, what answers.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, header};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{MethodRouter, delete, get, post, put};
+use oscar_api::problem::Code;
+use tower::ServiceExt as _;
+use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, ExposeHeaders};
+
+use super::answer::Refused;
+use super::app::App;
+use super::handlers::{config, info, services};
+
+/// Who may call a route at all; what they may see through it is decided below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Anyone,
+    /// The administrator or an authenticated user.
+    Users,
+    /// The same, or whoever holds the token of the service in the path.
+    UsersOrServiceToken,
+    Administrator,
+}
+
+pub struct Route {
+    pub method: &'static str,
+    pub path: &'static str,
+    pub access: Access,
+    handler: fn() -> MethodRouter<Arc<App>>,
+}
+
+/// Larger bodies are refused before they are read whole.
+pub(super) const MOST_BODY: usize = 4 << 20;
+
+macro_rules! routes {
+    ($($method:ident $path:literal $access:ident $handler:path;)+) => {
+        pub const ROUTES: &[Route] = &[$(Route {
+            method: stringify!($method),
+            path: $path,
+            access: Access::$access,
+            handler: || $method($handler),
+        },)+];
+    };
+}
+
+routes! {
+    get "/health" Anyone info::health;
+    get "/system/config" Users config::get_config;
+    put "/system/config" Administrator config::put_config;
+    get "/system/info" Users info::get_info;
+    get "/system/services" Users services::list_services;
+    post "/system/services" Users services::create_service;
+    put "/system/services" Users services::update_service;
+    get "/system/services/{serviceName}" Users services::get_service;
+    delete "/system/services/{serviceName}" Users services::delete_service;
+    get "/system/services/{serviceName}/auth" UsersOrServiceToken services::check_auth;
+    get "/system/status" Users info::get_status;
+}
+
+/// The whole HTTP side as one service.
+pub fn service(
+    app: Arc<App>,
+) -> impl tower::Service<Request, Response = Response, Error = std::convert::Infallible, Future: Send> + Clone + Send {
+    let mut router = Router::new();
+    for route in ROUTES {
+        router = router.route(route.path, (route.handler)());
+    }
+    let router = router
+        .fallback(not_found)
+        .method_not_allowed_fallback(not_found)
+        .layer(middleware::from_fn_with_state(app.clone(), dress))
+        .with_state(app.clone());
+    let router = if app.facts.cors { router.layer(cors()) } else { router };
+    // Before routing, so that `/x` and `/x/` are one resource and no client is redirected.
+    router.map_request(without_trailing_slash)
+}
+
+fn cors() -> CorsLayer {
+    let methods = [Method::GET, Method::PUT, Method::POST, Method::DELETE, Method::HEAD];
+    CorsLayer::new()
+        .allow_origin(AllowOrigin::any())
+        .allow_methods(AllowMethods::list(methods))
+        // `*` would not cover `Authorization`.
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers(ExposeHeaders::list([
+            header::ETAG,
+            header::LOCATION,
+            HeaderName::from_static("oscar-manager"),
+            HeaderName::from_static(oscar_api::problem::ERROR_HEADER),
+        ]))
+}
+
+/// OSCAR answers a wrong method like an unknown path.
+async fn not_found(headers: axum::http::HeaderMap) -> Response {
+    Refused::new(Code::NotFound, "404 page not found").into_answer(&headers)
+}
+
+fn without_trailing_slash(mut request: Request) -> Request {
+    let uri = request.uri();
+    let path = uri.path();
+    if path.len() > 1 && path.ends_with('/') {
+        let trimmed = path.trim_end_matches('/');
+        let trimmed = if trimmed.is_empty() { "/" } else { trimmed };
+        let whole = match uri.query() {
+            Some(query) => format!("{trimmed}?{query}"),
+            None => trimmed.to_owned(),
+        };
+        if let Ok(uri) = whole.parse() {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
+}
+
+/// What every answer carries, and what every request is told in the log.
+async fn dress(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let mut answer = next.run(request).await;
+    let manager = format!("{}; v=1", app.facts.instance_id);
+    if let Ok(value) = HeaderValue::from_str(&manager) {
+        answer.headers_mut().insert("oscar-manager", value);
+    }
+    tracing::debug!(%method, path, status = answer.status().as_u16(), "answered");
+    answer
+}

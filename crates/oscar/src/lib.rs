@@ -1,0 +1,10 @@
+//! The binary as a library, so that its parts can be tested one by one.
+
+pub mod cli;
+pub mod config;
+pub mod http;
+pub mod outbound;
+pub mod serve;
+mod telemetry;
+mod time;
+mod wiring;

@@ -1,0 +1,66 @@
+//! The one program: server, command line, and what jobs need.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use oscar::cli::{self, ClientCommand, Global, Shell};
+use oscar::serve::{self, ConfigCommand, ServeArgs};
+
+/// Serverless file processing, federated across clusters.
+#[derive(Parser)]
+#[command(name = "oscar", version, propagate_version = true)]
+struct Arguments {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a manager; without any setting, on this machine alone.
+    Serve(ServeArgs),
+    #[command(flatten)]
+    Client(ClientCommand),
+    /// Look at the settings of a manager.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print the completion script of a shell.
+    Completions { shell: Shell },
+    /// Print the OpenAPI document.
+    #[command(hide = true)]
+    Openapi,
+    /// Print every route of the API.
+    #[command(hide = true)]
+    Routes,
+}
+
+fn main() -> ExitCode {
+    let Arguments { global, command } = Arguments::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: no threads can be started: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match command {
+        Command::Serve(args) => runtime.block_on(serve::run(&args)),
+        Command::Client(command) => runtime.block_on(cli::run(command, &global)),
+        Command::Config(command) => serve::run_config(&command, global.json),
+        Command::Completions { shell } => {
+            cli::completions(shell, Arguments::command());
+            ExitCode::SUCCESS
+        }
+        Command::Openapi => {
+            print!("{}", oscar::http::openapi_json());
+            ExitCode::SUCCESS
+        }
+        Command::Routes => {
+            for route in oscar::http::ROUTES {
+                println!("{} {}", route.method.to_ascii_uppercase(), route.path);
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Adapters: how the ports of the engine reach the world outside.
+
+pub mod oidc;

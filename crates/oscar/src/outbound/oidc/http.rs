@@ -1,0 +1,223 @@
+//! Reading small JSON documents from an issuer, and nothing else.
+//!
+//! Follows no redirect, reads no long answer, and waits no longer than it was told.
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderValue};
+use reqwest::{Certificate, Client, Response, StatusCode, Url};
+use serde_json::Value;
+
+use super::settings::{OidcSettings, SettingsError};
+
+const LONGEST_ANSWER: usize = 1024 * 1024;
+
+/// A client for the endpoints of one issuer.
+#[derive(Clone)]
+pub(super) struct IssuerClient {
+    client: Client,
+    scheme: Scheme,
+}
+
+/// Which addresses an issuer may send us to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Https,
+    /// Also plain HTTP on this host.
+    Loopback,
+    /// Also plain HTTP anywhere: the administrator said so.
+    Plain,
+}
+
+/// A JSON document and how long the issuer says that it is good.
+pub(super) struct Answer {
+    pub(super) json: Value,
+    pub(super) max_age: Option<Duration>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum HttpFailure {
+    #[error("{0}")]
+    Transport(String),
+    #[error("{url} answered {status}{}", redirect_note(*.status))]
+    Status { url: String, status: StatusCode },
+    #[error("{url} answered with {what}")]
+    Body { url: String, what: String },
+}
+
+fn redirect_note(status: StatusCode) -> &'static str {
+    if status.is_redirection() { ", and redirects are not followed" } else { "" }
+}
+
+impl IssuerClient {
+    /// Also decides whether the address of the issuer can be used at all.
+    pub(super) fn new(issuer: &Url, settings: &OidcSettings) -> Result<Self, SettingsError> {
+        let unusable = |cause: &str| SettingsError::Issuer { url: issuer.to_string(), cause: cause.to_owned() };
+        if issuer.host_str().is_none_or(str::is_empty) {
+            return Err(unusable("it names no host"));
+        }
+        if !issuer.username().is_empty() || issuer.password().is_some() {
+            return Err(unusable("it contains credentials"));
+        }
+        if issuer.query().is_some() || issuer.fragment().is_some() {
+            return Err(unusable("it has a query or a fragment"));
+        }
+        let scheme = match issuer.scheme() {
+            "https" => Scheme::Https,
+            "http" if settings.allow_plain_http => Scheme::Plain,
+            "http" if is_loopback(issuer) => Scheme::Loopback,
+            "http" => return Err(unusable("plain http is accepted from this host only")),
+            _ => return Err(unusable("it is not an https address")),
+        };
+        Ok(Self { client: build_client(issuer, scheme, settings)?, scheme })
+    }
+
+    /// An endpoint that the issuer named, if it is as safe as the issuer itself.
+    pub(super) fn parse_endpoint(&self, name: &str, text: &str) -> Result<Url, String> {
+        let url = Url::parse(text).map_err(|error| format!("its {name} is no address: {error}"))?;
+        let allowed = match (url.scheme(), self.scheme) {
+            ("https", _) | ("http", Scheme::Plain) => true,
+            ("http", Scheme::Loopback) => is_loopback(&url),
+            _ => false,
+        };
+        allowed.then_some(url).ok_or_else(|| format!("its {name} is not an https address"))
+    }
+
+    pub(super) async fn get(&self, url: &Url, bearer: Option<&str>) -> Result<Answer, HttpFailure> {
+        let mut request = self.client.get(url.clone()).header(ACCEPT, "application/json");
+        if let Some(bearer) = bearer {
+            request = request.bearer_auth(bearer);
+        }
+        let response = request.send().await.map_err(|error| transport(url, error))?;
+        let status = response.status();
+        if status != StatusCode::OK {
+            return Err(HttpFailure::Status { url: url.to_string(), status });
+        }
+        let max_age = max_age(response.headers());
+        let body = read_bounded(url, response).await?;
+        let json = serde_json::from_slice(&body)
+            .map_err(|_| HttpFailure::Body { url: url.to_string(), what: "something that is not JSON".to_owned() })?;
+        Ok(Answer { json, max_age })
+    }
+}
+
+fn build_client(issuer: &Url, scheme: Scheme, settings: &OidcSettings) -> Result<Client, SettingsError> {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        let cause = "no cryptography provider is installed in this process";
+        return Err(SettingsError::Client(cause.to_owned()));
+    }
+    let base = || {
+        let builder = Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(settings.connect_timeout)
+            .timeout(settings.request_timeout)
+            .pool_max_idle_per_host(2);
+        if is_loopback(issuer) { builder.no_proxy() } else { builder }
+    };
+    let roots = match &settings.extra_roots {
+        Some(pem) => Certificate::from_pem_bundle(pem).map_err(|error| SettingsError::ExtraRoots(chain(&error)))?,
+        None => Vec::new(),
+    };
+    if settings.extra_roots.is_some() && roots.is_empty() {
+        let cause = "there is no certificate in them";
+        return Err(SettingsError::ExtraRoots(cause.to_owned()));
+    }
+    let built = match (scheme, roots.is_empty()) {
+        (Scheme::Https, true) => base().build(),
+        // A container may have no authorities of its own; those given here then suffice.
+        (Scheme::Https, false) => {
+            let merged = base().tls_certs_merge(roots.clone()).build();
+            merged.or_else(|_| base().tls_certs_only(roots).build())
+        }
+        (Scheme::Loopback | Scheme::Plain, _) => base().tls_certs_only(roots).build(),
+    };
+    built.map_err(|error| SettingsError::Client(chain(&error)))
+}
+
+async fn read_bounded(url: &Url, mut response: Response) -> Result<Vec<u8>, HttpFailure> {
+    let too_long = || HttpFailure::Body { url: url.to_string(), what: format!("more than {LONGEST_ANSWER} bytes") };
+    let announced = response.content_length().unwrap_or(0);
+    if announced > LONGEST_ANSWER as u64 {
+        return Err(too_long());
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| transport(url, error))? {
+        if body.len() + chunk.len() > LONGEST_ANSWER {
+            return Err(too_long());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn transport(url: &Url, error: reqwest::Error) -> HttpFailure {
+    let cause = if error.is_timeout() { "no answer in time".to_owned() } else { chain(&error.without_url()) };
+    HttpFailure::Transport(format!("{url}: {cause}"))
+}
+
+/// The innermost cause says what happened; what stands around it repeats "error".
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+/// What `Cache-Control` allows; zero when it forbids keeping.
+fn max_age(headers: &HeaderMap<HeaderValue>) -> Option<Duration> {
+    let values = headers.get_all(CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());
+    let mut shortest = None;
+    for directive in values.flat_map(|value| value.split(',')) {
+        let directive = directive.trim().to_ascii_lowercase();
+        let seconds = match directive.split_once('=') {
+            Some(("max-age", seconds)) => seconds.trim_matches('"').parse().ok(),
+            None if directive == "no-store" || directive == "no-cache" => Some(0),
+            _ => None,
+        };
+        if let Some(seconds) = seconds.map(Duration::from_secs) {
+            shortest = Some(shortest.map_or(seconds, |before: Duration| before.min(seconds)));
+        }
+    }
+    shortest
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse::<std::net::IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => bare == "localhost" || bare.ends_with(".localhost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(CACHE_CONTROL, HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn what_the_issuer_says_about_keeping_is_understood() {
+        let seconds = |value| max_age(&headers(value)).map(|age| age.as_secs());
+        assert_eq!(max_age(&HeaderMap::new()), None);
+        assert_eq!(seconds("public, Max-Age=300, must-revalidate"), Some(300));
+        assert_eq!(seconds("max-age=\"60\""), Some(60));
+        assert_eq!(seconds("max-age=soon"), None);
+        assert_eq!(seconds("no-store"), Some(0));
+        assert_eq!(seconds("no-cache, max-age=900"), Some(0));
+    }
+
+    #[test]
+    fn only_this_host_is_loopback() {
+        let check = |text: &str| is_loopback(&Url::parse(text).expect("a test address"));
+        for near in ["http://127.0.0.1:5556/dex", "http://[::1]/", "http://localhost/x"] {
+            assert!(check(near), "{near}");
+        }
+        for far in ["http://10.0.0.1/", "http://localhost.example.org/", "http://127.0.0.1.nip.io/"] {
+            assert!(!check(far), "{far}");
+        }
+    }
+}

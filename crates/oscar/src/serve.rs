@@ -1,0 +1,232 @@
+//! `oscar serve` and `oscar config`: from arguments to a running manager.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use oscar_model::secret::Secret;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::{ADMIN_USER, PASSWORD_FILE, URL_FILE};
+use crate::config::{Effective, Origin, Sources, World, show_json, show_table};
+use crate::wiring::{self, Ground, StartError};
+use crate::{http, telemetry};
+
+/// The settings that have a flag; every other one is set in the environment or the file.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Folder of the local world
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Address to listen on; port 0 takes a free one and prints it
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// Address under which others reach this manager
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// Name of this cluster for people and peers
+    #[arg(long, value_name = "ID")]
+    cluster_id: Option<String>,
+    /// Where services live: auto, local or kubernetes
+    #[arg(long, value_name = "WORLD")]
+    world: Option<String>,
+    /// File of settings (YAML) [env: `OSCAR_CONFIG`]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print the settings in force and where each came from; secrets are hidden
+    Show(ServeArgs),
+}
+
+impl ServeArgs {
+    fn settings(&self) -> Result<Effective, crate::config::ConfigError> {
+        let text = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let given = [
+            ("data", text(&self.data)),
+            ("listen", self.listen.clone()),
+            ("public_url", self.public_url.clone()),
+            ("cluster_id", self.cluster_id.clone()),
+            ("world", self.world.clone()),
+        ];
+        let flags: BTreeMap<_, _> = given.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+        let file = self.config.clone().or_else(|| std::env::var_os("OSCAR_CONFIG").map(PathBuf::from));
+        Effective::gather(&Sources { flags, variable: &|name| std::env::var(name).ok(), file })
+    }
+}
+
+pub fn run_config(command: &ConfigCommand, json: bool) -> ExitCode {
+    let ConfigCommand::Show(args) = command;
+    match args.settings() {
+        Ok(settings) => {
+            let shown = if json { format!("{:#}\n", show_json(&settings)) } else { show_table(&settings) };
+            print!("{shown}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(&error, "`oscar config show` without settings lists every key"),
+    }
+}
+
+/// Runs a manager until it is told to stop.
+pub async fn run(args: &ServeArgs) -> ExitCode {
+    let settings = match args.settings() {
+        Ok(settings) => settings,
+        Err(error) => return fail(&error, "`oscar config show` prints every setting and where it comes from"),
+    };
+    telemetry::start(settings.text("log"), settings.text("log_format"));
+    // The one TLS provider of the process; an error means that it is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    match start(&settings).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error, "`oscar doctor` looks for what is wrong on this machine"),
+    }
+}
+
+fn fail(error: &dyn std::fmt::Display, hint: &str) -> ExitCode {
+    eprintln!("error: {error}\nhint: {hint}");
+    ExitCode::FAILURE
+}
+
+async fn start(settings: &Effective) -> Result<(), StartError> {
+    // Before anything can be stopped half-way, the signals are ours.
+    let stop = stop_signal()?;
+    let world = settings.world(std::env::var_os("KUBERNETES_SERVICE_HOST").is_some());
+    let data = data_folder(settings);
+    let listener = listen(settings, world).await?;
+    let address = listener.local_addr().map_err(|cause| io_error("asking for the port", cause))?;
+    let ground = tokio::select! {
+        ground = Ground::prepare(settings, world, &data) => ground?,
+        () = stopped(&stop) => return Ok(()),
+    };
+    let password = admin_password(settings, world, &data)?;
+    let app = wiring::app(settings, world, &ground, password).await?;
+    let url = settings.given("public_url").unwrap_or_else(|| format!("http://{address}"));
+    announce(settings, world, &data, &url, &app.facts.instance_id)?;
+    let limits = http::Limits {
+        head: Duration::from_secs(settings.count("read_timeout").min(30)),
+        answer: Duration::from_secs(settings.count("write_timeout")),
+        farewell: Duration::from_secs(10),
+    };
+    let service = http::service(app);
+    let served = http::serve(listener, service, limits, stopped(&stop)).await;
+    ground.close().await;
+    if world == World::Local {
+        // Clients of this machine should not call a manager that is gone.
+        let _ = std::fs::remove_file(data.join(URL_FILE));
+    }
+    served.map_err(|cause| io_error("serving", cause))
+}
+
+fn io_error(what: &str, cause: std::io::Error) -> StartError {
+    StartError::File { what: what.to_owned(), cause }
+}
+
+type Stop = tokio::sync::watch::Receiver<bool>;
+
+/// Becomes true at the first SIGTERM or SIGINT; a second one ends the process at once.
+fn stop_signal() -> Result<Stop, StartError> {
+    let handler = |kind| signal(kind).map_err(|cause| io_error("listening for signals", cause));
+    let (mut terminate, mut interrupt) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
+    let (sender, receiver) = tokio::sync::watch::channel(false);
+    tokio::spawn(async move {
+        for again in [false, true] {
+            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+            if again {
+                std::process::exit(130);
+            }
+            tracing::info!("stopping; once more ends at once");
+            let _ = sender.send(true);
+        }
+    });
+    Ok(receiver)
+}
+
+async fn stopped(stop: &Stop) {
+    let mut stop = stop.clone();
+    // The sender lives as long as the process.
+    let _ = stop.wait_for(|stopped| *stopped).await;
+}
+
+fn data_folder(settings: &Effective) -> PathBuf {
+    let given = settings.given("data").map(PathBuf::from);
+    given.unwrap_or_else(|| {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let base = variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
+        base.unwrap_or_else(|| PathBuf::from("/var/lib")).join("oscar")
+    })
+}
+
+async fn listen(settings: &Effective, world: World) -> Result<TcpListener, StartError> {
+    let host = if world == World::Kubernetes { "0.0.0.0" } else { "127.0.0.1" };
+    let given = settings.given("listen");
+    let text = given.unwrap_or_else(|| format!("{host}:{}", settings.count("service_port")));
+    let what = || format!("listening on {text} (another address: --listen 127.0.0.1:0 takes a free port)");
+    let fail = |cause| StartError::File { what: what(), cause };
+    let addresses: Vec<SocketAddr> = text.to_socket_addrs().map_err(fail)?.collect();
+    TcpListener::bind(addresses.as_slice()).await.map_err(fail)
+}
+
+/// The password of the administrator: given, kept from an earlier start, or made now.
+fn admin_password(settings: &Effective, world: World, data: &Path) -> Result<Secret, StartError> {
+    if *settings.origin("password") != Origin::Default {
+        return Ok(settings.secret("password"));
+    }
+    if world == World::Kubernetes {
+        let cause = std::io::Error::other("it is required on Kubernetes");
+        return Err(StartError::File { what: "OSCAR_PASSWORD is not set".to_owned(), cause });
+    }
+    let path = data.join(PASSWORD_FILE);
+    let fail = |cause| StartError::File { what: format!("keeping the password in {}", path.display()), cause };
+    match std::fs::read_to_string(&path) {
+        Ok(text) if !text.trim().is_empty() => Ok(Secret::new(text.trim())),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(fail(error)),
+        _ => {
+            let password = uuid::Uuid::new_v4().simple().to_string();
+            write_private(&path, &password).map_err(fail)?;
+            Ok(Secret::new(password))
+        }
+    }
+}
+
+/// Written beside and renamed, so that a crash leaves no half of it.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let beside = path.with_extension("new");
+    let _ = std::fs::remove_file(&beside);
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)
+}
+
+/// One line on standard output for programs; the lines to paste for people on standard error.
+fn announce(settings: &Effective, world: World, data: &Path, url: &str, instance: &str) -> Result<(), StartError> {
+    let cluster = settings.text("cluster_id");
+    let username = settings.text("username");
+    if world == World::Local {
+        let path = data.join(URL_FILE);
+        write_private(&path, url).map_err(|cause| io_error(&format!("writing {}", path.display()), cause))?;
+        let password = data.join(PASSWORD_FILE);
+        let shown = if password.exists() && *settings.origin("password") == Origin::Default {
+            format!("$(cat {})", password.display())
+        } else {
+            "$OSCAR_PASSWORD".to_owned()
+        };
+        eprintln!("OSCAR manager of cluster \"{cluster}\"; everything it keeps is in {}", data.display());
+        eprintln!("Try, in another terminal:");
+        if username == ADMIN_USER {
+            eprintln!("  oscar service list");
+        }
+        eprintln!("  curl -u {username}:{shown} {url}/system/info");
+    }
+    let mut out = std::io::stdout();
+    let written = writeln!(out, "ready {url} cluster={cluster} instance={instance}").and_then(|()| out.flush());
+    written.map_err(|cause| io_error("writing to standard output", cause))
+}

@@ -1,0 +1,33 @@
+//! A folder for the files of one test or server.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::reaper;
+
+/// Removed on drop, and with the test process at the latest.
+#[derive(Debug)]
+pub struct Scratch(TempDir);
+
+impl Scratch {
+    pub fn new(name: &str) -> Scratch {
+        let folder = tempfile::Builder::new()
+            .prefix(&format!("oscar-{name}-"))
+            .tempdir()
+            .expect("the temporary folder is writable");
+        reaper::watch_folder(folder.path());
+        Scratch(folder)
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Writes a file and returns its path.
+    pub fn write(&self, name: &str, contents: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, contents).unwrap_or_else(|error| panic!("writing {}: {error}", path.display()));
+        path
+    }
+}
