@@ -1,5 +1,5 @@
 //! dex: a small identity provider that is up in a moment. Users alice (group `vo-a`)
-//! and bob (group `vo-b`).
+//! and bob and carol (group `vo-b`).
 
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,11 @@ use crate::{Missing, Part, Scratch, Tokens, free_port, http};
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// bcrypt of `alice-password` and `bob-password`, at the least cost dex accepts.
-const USERS: [(&str, &str, &str); 2] = [
+/// bcrypt of `alice-password` and so on, at the least cost dex accepts.
+const USERS: [(&str, &str, &str); 3] = [
     ("alice", "vo-a", "$2b$10$f0..wchJVw7dbpqfYIxck.h9WtS/RKk0UYs60CqhgUjfEPV6Xg8d."),
     ("bob", "vo-b", "$2b$10$dC.0z/Y0LdHa3cnWtojeseydC8OW.dB3/9ClsQfgcPdveboN/EufG"),
+    ("carol", "vo-b", "$2b$10$/BWZDTXVZGKe5xb6dYnK2OCq6rTwMo6v7HolKeoz9NMmSXP8rbIdW"),
 ];
 
 #[derive(Debug, Clone)]
@@ -68,7 +69,7 @@ impl Dex {
         CLIENT
     }
 
-    /// Fresh tokens of `alice` or `bob`.
+    /// Fresh tokens of `alice`, `bob` or `carol`.
     pub fn token(&self, user: &str) -> Tokens {
         let scope = "openid profile email groups offline_access";
         Tokens::by_password(&self.agent, &self.token_endpoint(), scope, user)

@@ -95,16 +95,13 @@ fn totals(status: &Value, paint: Paint) -> String {
 }
 
 fn pods(pods: &Value) -> String {
-    let mut text = number(&pods["total"]).to_string();
     let states = pods["states"].as_object().into_iter().flatten();
     let states: Vec<_> = states
         .filter(|(_, count)| number(count) > 0)
         .map(|(state, count)| format!("{} {}", number(count), printable(&state.to_lowercase())))
         .collect();
-    if !states.is_empty() {
-        text.push_str(&format!(" ({})", states.join(", ")));
-    }
-    text
+    let total = number(&pods["total"]);
+    if states.is_empty() { total.to_string() } else { format!("{total} ({})", states.join(", ")) }
 }
 
 /// Negative numbers occur when a node is used beyond what it may give; they are none.

@@ -18,7 +18,7 @@ impl Table {
 
     pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
         debug_assert_eq!(N, self.head.len(), "a row has the columns of its table");
-        self.rows.push(cells.to_vec());
+        self.rows.push(Vec::from(cells));
     }
 
     /// Paints the cells of a column.

@@ -16,7 +16,7 @@ use super::exit::{Exit, Failure};
 use super::places::{ADMIN_USER, PASSWORD_FILE, Places, URL_FILE, variable};
 
 /// How long an ordinary call may take; creating a service takes other managers several seconds.
-pub(super) const ORDINARY: Duration = Duration::from_secs(60);
+pub(super) const ORDINARY: Duration = Duration::from_mins(1);
 
 /// One manager, with what is needed to talk to it.
 #[derive(Debug, Clone)]

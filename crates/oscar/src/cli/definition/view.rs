@@ -167,6 +167,6 @@ mod tests {
         let normal = normal(&old);
         assert_eq!(normal["expose"]["api_port"], json!([80]));
         assert_eq!(normal["environment"]["variables"]["A"], "b");
-        assert_eq!(super::normal(&json!({"name": 1}))["name"], 1);
+        assert_eq!(super::normal(&json!({"name": "No!"}))["name"], "No!", "as it is when it cannot be understood");
     }
 }

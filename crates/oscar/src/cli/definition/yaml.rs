@@ -197,7 +197,7 @@ mod tests {
             "allowed_users": [], "enable_gpu": true,
         });
         let expected = "name: plants\ncpu: \"0.5\"\nmemory: 256Mi\nallowed_users: []\nenable_gpu: true\n\
-                        environment:\n  variables:\n    ON: \"true\"\n    URL: http://x:1/a b\n\
+                        environment:\n  variables:\n    \"ON\": \"true\"\n    URL: http://x:1/a b\n\
                         input:\n- path: plants/in\n  storage_provider: minio\nscript: |\n  #!/bin/sh\n  echo hi\n";
         assert_eq!(to_yaml(&value), expected);
     }

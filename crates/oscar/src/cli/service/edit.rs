@@ -141,30 +141,31 @@ impl Desk {
         Ok(Self { folder, path, last: String::new() })
     }
 
-    /// What the editor left, without our lines.
     fn edit(&mut self) -> Result<String, Failure> {
         open_editor(&self.path)?;
+        self.text()
+    }
+
+    /// What is in the file, without our lines.
+    fn text(&self) -> Result<String, Failure> {
         let failed = |error: io::Error| Failure::io("the edited file could not be read", &error);
         let text = fs::read_to_string(&self.path).map_err(failed)?;
-        let kept = text.lines().filter(|line| !line.starts_with(OURS.trim_end()));
-        Ok(kept.map(|line| format!("{line}\n")).collect())
+        Ok(text.split_inclusive('\n').filter(|line| !line.starts_with(OURS.trim_end())).collect())
     }
 
     /// Puts the faults on top of the text for another try; gives up when the text is as it was.
     fn complain(&mut self, failure: Failure) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::io("the edited file could not be written", &error);
-        let text = fs::read_to_string(&self.path).map_err(failed)?;
-        let text: String =
-            text.lines().filter(|line| !line.starts_with(OURS.trim_end())).map(|l| format!("{l}\n")).collect();
+        let text = self.text()?;
         if text == self.last {
             return Err(self.keep(failure));
         }
-        let mut head = format!("{OURS}Not sent: {}\n", one_line(&failure.message));
-        for detail in &failure.details {
-            head.push_str(&format!("{OURS}- {}\n", one_line(detail)));
-        }
-        head.push_str(&format!("{OURS}Correct it, or leave it as it is to give up.\n"));
-        fs::write(&self.path, format!("{head}{text}")).map_err(failed)?;
+        let message = format!("Not sent: {}", one_line(&failure.message));
+        let faults = failure.details.iter().map(|detail| format!("- {}", one_line(detail)));
+        let end = "Correct it, or leave it as it is to give up.".to_owned();
+        let head: Vec<_> =
+            [message].into_iter().chain(faults).chain([end]).map(|line| format!("{OURS}{line}")).collect();
+        fs::write(&self.path, format!("{}\n{text}", head.join("\n")))
+            .map_err(|error| Failure::io("the edited file could not be written", &error))?;
         self.last = text;
         Ok(())
     }

@@ -51,7 +51,7 @@ async fn list(session: &Session) -> Result<(), Failure> {
     let target = target::current(session)?;
     let client = target.client(target::ORDINARY)?;
     let mut services = progress::during(&format!("asking {}", target.title()), client.services()).await?;
-    services.sort_by(|a, b| text(a, "name").cmp(&text(b, "name")));
+    services.sort_by_cached_key(|service| text(service, "name"));
     if session.screen.json {
         screen::value(&services.into_iter().map(view::blanked).collect());
         return Ok(());

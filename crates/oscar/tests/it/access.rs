@@ -1,0 +1,234 @@
+//! Who may call what: every route, asked by every kind of caller, with real tokens.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use oscar_testkit::{Dex, DexConfig, eventually, require};
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+
+use super::manager::{Manager, PASSWORD, mk_body};
+
+const CALLERS: [&str; 8] =
+    ["anonymous", "stranger", "allowed", "owner", "admin", "forged token", "expired token", "other service's token"];
+
+/// What each caller gets, in the order of [`CALLERS`]. The service in the path is alice's,
+/// restricted, and bob is allowed. `dry_run` keeps what is asked for from happening.
+type Row = (&'static str, &'static str, Asked, [u16; 8]);
+
+/// What is sent along.
+#[derive(Clone, Copy)]
+enum Asked {
+    Nothing,
+    /// The definition of a service of that name.
+    Definition(&'static str),
+    Repositories,
+}
+
+use Asked::{Definition, Nothing, Repositories};
+
+/// Every route of `oscar routes` has a row here, or the test fails.
+const ROWS: &[Row] = &[
+    ("GET", "/health", Nothing, [200; 8]),
+    ("GET", "/system/config", Nothing, [401, 200, 200, 200, 200, 401, 401, 400]),
+    ("PUT", "/system/config", Repositories, [401, 403, 403, 403, 200, 401, 401, 400]),
+    ("GET", "/system/info", Nothing, [401, 200, 200, 200, 200, 401, 401, 400]),
+    ("GET", "/system/services", Nothing, [401, 200, 200, 200, 200, 401, 401, 400]),
+    ("POST", "/system/services", Definition("brand-new"), [401, 200, 200, 200, 200, 401, 401, 400]),
+    ("PUT", "/system/services", Definition("target"), [401, 403, 403, 200, 200, 401, 401, 400]),
+    ("GET", "/system/services/{serviceName}", Nothing, [401, 403, 200, 200, 200, 401, 401, 400]),
+    ("DELETE", "/system/services/{serviceName}", Nothing, [401, 403, 403, 200, 200, 401, 401, 400]),
+    ("GET", "/system/services/{serviceName}/auth", Nothing, [401, 403, 200, 200, 200, 401, 401, 401]),
+    ("GET", "/system/status", Nothing, [401, 200, 200, 200, 200, 401, 401, 400]),
+];
+
+struct Scene {
+    manager: Manager,
+    dex: Dex,
+    expired: String,
+    other_service_token: String,
+}
+
+impl Scene {
+    fn as_caller(&self, caller: &str, request: RequestBuilder) -> RequestBuilder {
+        match caller {
+            "anonymous" => request,
+            "stranger" => request.bearer_auth(self.dex.token("carol").access),
+            "allowed" => request.bearer_auth(self.dex.token("bob").access),
+            "owner" => request.bearer_auth(self.dex.token("alice").access),
+            "admin" => request.basic_auth("oscar", Some(PASSWORD)),
+            "forged token" => request.bearer_auth(forge(&self.dex.token("alice").access)),
+            "expired token" => request.bearer_auth(&self.expired),
+            "other service's token" => request.bearer_auth(&self.other_service_token),
+            other => panic!("{other} is no caller"),
+        }
+    }
+
+    async fn ask(&self, (method, path, asked, _): &Row, caller: &str) -> reqwest::Response {
+        let method: Method = method.parse().expect("a method");
+        let path = path.replace("{serviceName}", "target");
+        let mut request = self.manager.as_nobody(method, &format!("{path}?dry_run=true"));
+        request = match asked {
+            Nothing => request,
+            Definition(name) => {
+                let mut body = mk_body(name);
+                body["visibility"] = json!("restricted");
+                request.json(&body)
+            }
+            Repositories => request.json(&json!({"allowed_image_repositories": []})),
+        };
+        self.as_caller(caller, request).send().await.expect("an answer")
+    }
+}
+
+/// The same claims with one letter of the signature changed.
+fn forge(token: &str) -> String {
+    let (signed, signature) = token.rsplit_once('.').expect("a JWT");
+    let mut bytes = BASE64_URL_SAFE_NO_PAD.decode(signature).expect("base64");
+    bytes[10] ^= 1;
+    format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(bytes))
+}
+
+async fn mk_scene(dex: Dex, short: &Dex) -> Scene {
+    let issuers = format!("{},{}", dex.issuer(), short.issuer());
+    let manager = Manager::start(&[
+        ("OIDC_ENABLE", "true"),
+        ("OIDC_ISSUERS", &issuers),
+        ("OIDC_GROUPS", "vo-a,vo-b"),
+        ("OIDC_GROUP_CLAIM", "groups"),
+        ("OIDC_LEEWAY", "0"),
+    ]);
+    let mut target = mk_body("target");
+    target["visibility"] = json!("restricted");
+    target["allowed_users"] = json!([dex.token("bob").subject()]);
+    let post = |token: String, body: Value| {
+        manager.as_nobody(Method::POST, "/system/services").bearer_auth(token).json(&body).send()
+    };
+    assert_eq!(post(dex.token("alice").access, target).await.expect("sent").status(), 201);
+    assert_eq!(post(dex.token("carol").access, mk_body("other")).await.expect("sent").status(), 201);
+    let other = manager.read("other").await;
+    let expired = short.token("alice").access;
+    let info = || async {
+        let request = manager.as_nobody(Method::GET, "/system/info").bearer_auth(&expired);
+        request.send().await.expect("an answer").status()
+    };
+    // It was good, and stops being so by itself.
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while info().await != 401 {
+        assert!(std::time::Instant::now() < deadline, "the token never expired");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let other_service_token = other["token"].as_str().expect("a token").to_owned();
+    Scene { expired, other_service_token, manager, dex }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_route_answers_every_caller_as_its_row_says() {
+    let dex = require!(Dex::start(&DexConfig::default()));
+    let short = require!(Dex::start(&DexConfig { tokens: Duration::from_secs(2), ..DexConfig::default() }));
+    let scene = mk_scene(dex, &short).await;
+    let mut wrong = Vec::new();
+    let mut asked = 0;
+    for row in ROWS {
+        for (caller, expected) in CALLERS.iter().zip(row.3) {
+            let answer = scene.ask(row, caller).await;
+            asked += 1;
+            if answer.status() != expected {
+                let (status, text) = (answer.status(), answer.text().await.unwrap_or_default());
+                wrong.push(format!("{} {} by {caller}: {status} instead of {expected}: {text}", row.0, row.1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(!scene.manager.log().contains(&scene.expired), "no token is logged");
+    oscar_testkit::count("routes × callers", asked);
+}
+
+#[test]
+fn every_route_has_a_row() {
+    let routes: Vec<_> =
+        oscar::http::ROUTES.iter().map(|route| format!("{} {}", route.method.to_uppercase(), route.path)).collect();
+    let rows: Vec<_> = ROWS.iter().map(|row| format!("{} {}", row.0, row.1)).collect();
+    assert_eq!(routes, rows, "each route has one access row, in the same order");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_token_opens_its_own_service_only() {
+    let manager = Manager::start(&[]);
+    for name in ["one", "two"] {
+        assert_eq!(manager.create(&mk_body(name)).await, 201);
+    }
+    let token = manager.read("one").await["token"].as_str().expect("a token").to_owned();
+    let ask = async |name: &str, token: &str| {
+        let path = format!("/system/services/{name}/auth");
+        manager.as_nobody(Method::GET, &path).bearer_auth(token).send().await.expect("sent").status().as_u16()
+    };
+    assert_eq!(ask("one", &token).await, 200);
+    assert_eq!(ask("two", &token).await, 401);
+    assert_eq!(ask("absent", &token).await, 401, "unknown services and wrong tokens look alike");
+    assert_eq!(ask("one", &"0".repeat(64)).await, 401);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guests_of_a_public_service_see_no_credentials() {
+    let dex = require!(Dex::start(&DexConfig::default()));
+    let manager = mk_oidc_manager(&dex);
+    let mut body = mk_body("open");
+    body["visibility"] = json!("public");
+    body["storage_providers"] = json!({"s3": {"mine": {"access_key": "planted-key", "secret_key": "planted-secret", "region": "r"}}});
+    body["clusters"] = json!({"o": {"endpoint": "https://o", "auth_user": "planted-user", "auth_password": "planted-password"}});
+    let request = manager.as_nobody(Method::POST, "/system/services").bearer_auth(dex.token("alice").access);
+    assert_eq!(request.json(&body).send().await.expect("sent").status(), 201);
+    for path in ["/system/services/open", "/system/services"] {
+        let request = manager.as_nobody(Method::GET, path).bearer_auth(dex.token("bob").access);
+        let text = request.send().await.expect("sent").text().await.expect("a body");
+        assert!(text.contains(r#""name":"open""#) && text.contains(r#""token":"""#), "{text}");
+        assert!(!text.contains("planted"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn first_contact_makes_one_home_also_under_concurrency() {
+    let dex = require!(Dex::start(&DexConfig::default()));
+    let manager = mk_oidc_manager(&dex);
+    let token = dex.token("alice").access;
+    let create = |index: usize| {
+        let body = mk_body(&format!("first-{index}"));
+        manager.as_nobody(Method::POST, "/system/services").bearer_auth(&token).json(&body).send()
+    };
+    for answer in futures::future::join_all((0..32).map(create)).await {
+        assert_eq!(answer.expect("sent").status(), 201);
+    }
+    let list = manager.as_nobody(Method::GET, "/system/services").bearer_auth(&token).send().await.expect("sent");
+    let list: Vec<Value> = list.json().await.expect("JSON");
+    let homes: std::collections::BTreeSet<_> = list.iter().map(|service| service["namespace"].to_string()).collect();
+    assert_eq!((list.len(), homes.len()), (32, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_issuer_that_is_down_refuses_only_its_own_and_comes_back() {
+    let dex = require!(Dex::start(&DexConfig::default()));
+    let token = dex.token("alice").access;
+    dex.stop();
+    let manager = mk_oidc_manager(&dex);
+    let ask = |request: RequestBuilder| async { request.send().await.expect("an answer").status().as_u16() };
+    let info = || manager.as_nobody(Method::GET, "/system/info");
+    assert_eq!(ask(info().bearer_auth(&token)).await, 503);
+    assert_eq!(ask(info().basic_auth("oscar", Some(PASSWORD))).await, 200);
+    dex.start_again();
+    // Its storage is in memory: the keys are new, and so must the token be.
+    let token = eventually("a token of the new issuer", Duration::from_secs(30), || Some(dex.token("alice").access));
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while ask(info().bearer_auth(&token)).await != 200 {
+        assert!(std::time::Instant::now() < deadline, "the issuer's return was never noticed");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn mk_oidc_manager(dex: &Dex) -> Manager {
+    let groups = [("OIDC_GROUPS", "vo-a,vo-b"), ("OIDC_GROUP_CLAIM", "groups")];
+    let mut environment = vec![("OIDC_ENABLE", "true"), ("OIDC_ISSUERS", dex.issuer())];
+    environment.extend(groups);
+    Manager::start(&environment)
+}
