@@ -14,9 +14,10 @@ pub const ERROR_HEADER: &str = "oscar-error";
 /// What went wrong, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
+    AnswerTimeout,
     BodyMalformed,
+    BodyTimeout,
     BodyTooLarge,
-    ClusterReadFailed,
     DefinitionInvalid,
     FederationUnavailable,
     Internal,
@@ -40,9 +41,10 @@ pub enum Code {
 
 impl Code {
     pub const ALL: &[Self] = &[
+        Self::AnswerTimeout,
         Self::BodyMalformed,
+        Self::BodyTimeout,
         Self::BodyTooLarge,
-        Self::ClusterReadFailed,
         Self::DefinitionInvalid,
         Self::FederationUnavailable,
         Self::Internal,
@@ -66,9 +68,10 @@ impl Code {
 
     pub fn as_str(self) -> &'static str {
         match self {
+            Code::AnswerTimeout => "answer-timeout",
             Code::BodyMalformed => "body-malformed",
+            Code::BodyTimeout => "body-timeout",
             Code::BodyTooLarge => "body-too-large",
-            Code::ClusterReadFailed => "cluster-read-failed",
             Code::DefinitionInvalid => "definition-invalid",
             Code::FederationUnavailable => "federation-unavailable",
             Code::Internal => "internal",
@@ -97,19 +100,44 @@ impl Code {
             Self::NotAuthenticated | Self::TokenRefused => 401,
             Self::NotAdministrator | Self::NotOwner | Self::NotVisible => 403,
             Self::NotFound | Self::ServiceNotFound => 404,
+            Self::BodyTimeout => 408,
             Self::ServiceExists => 409,
             Self::RevisionMismatch => 412,
             Self::BodyTooLarge => 413,
-            Self::ClusterReadFailed | Self::Internal | Self::ServiceUnreadable | Self::StoreForbidden => 500,
+            Self::Internal | Self::ServiceUnreadable | Self::StoreForbidden => 500,
             Self::FederationUnavailable => 501,
-            Self::IssuerUnreachable | Self::StoreUnavailable => 503,
+            Self::AnswerTimeout | Self::IssuerUnreachable | Self::StoreUnavailable => 503,
             Self::StoreFull => 507,
         }
     }
 
     /// Whether the same request may succeed later without anybody changing something.
     pub fn is_retryable(self) -> bool {
-        matches!(self, Self::ClusterReadFailed | Self::Internal | Self::IssuerUnreachable | Self::StoreUnavailable)
+        match self {
+            Self::AnswerTimeout
+            | Self::BodyTimeout
+            | Self::Internal
+            | Self::IssuerUnreachable
+            | Self::StoreUnavailable => true,
+            Self::BodyMalformed
+            | Self::BodyTooLarge
+            | Self::DefinitionInvalid
+            | Self::FederationUnavailable
+            | Self::NotAdministrator
+            | Self::NotAuthenticated
+            | Self::NotFound
+            | Self::NotOwner
+            | Self::NotVisible
+            | Self::QueryInvalid
+            | Self::RevisionMismatch
+            | Self::ServiceExists
+            | Self::ServiceNotFound
+            | Self::ServiceUnreadable
+            | Self::StoreForbidden
+            | Self::StoreFull
+            | Self::TokenMalformed
+            | Self::TokenRefused => false,
+        }
     }
 }
 

@@ -243,7 +243,7 @@ impl Simulated {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
     #[test]
     fn when_all_is_told_the_shelf_shows_the_truth(steps in steps()) {
         let mut world = Simulated::default();

@@ -5,7 +5,6 @@ use std::io::Write as _;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use oscar_model::secret::Secret;
@@ -109,13 +108,9 @@ async fn start(settings: &Effective) -> Result<(), StartError> {
     let app = wiring::app(settings, world, &ground, password).await?;
     let url = settings.given("public_url").unwrap_or_else(|| format!("http://{address}"));
     announce(settings, world, &data, &url, &app.facts.instance_id)?;
-    let limits = http::Limits {
-        head: Duration::from_secs(settings.count("read_timeout").min(30)),
-        answer: Duration::from_secs(settings.count("write_timeout")),
-        farewell: Duration::from_secs(10),
-    };
+    ground.spawn_ticks();
     let service = http::service(app);
-    let served = http::serve(listener, service, limits, stopped(&stop)).await;
+    let served = http::serve(listener, service, stopped(&stop)).await;
     ground.close().await;
     if world == World::Local {
         // Clients of this machine should not call a manager that is gone.

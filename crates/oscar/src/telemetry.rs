@@ -3,9 +3,20 @@
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
 
+/// A bare level is about this project; libraries stay at warnings, because their finest levels
+/// print headers, and headers carry tokens.
+fn directives(filter: &str) -> String {
+    let level = filter.trim();
+    if !["error", "warn", "info", "debug", "trace", "off"].contains(&level.to_ascii_lowercase().as_str()) {
+        return filter.to_owned();
+    }
+    let own = ["oscar", "oscar_api", "oscar_engine", "oscar_kube", "oscar_local"];
+    own.iter().fold("warn".to_owned(), |all, module| format!("{all},{module}={level}"))
+}
+
 /// Sets up the log of this process. A filter that cannot be read is said and replaced.
 pub(crate) fn start(filter: &str, format: &str) {
-    let chosen = EnvFilter::try_new(filter);
+    let chosen = EnvFilter::try_new(directives(filter));
     let refused = chosen.as_ref().err().map(ToString::to_string);
     let builder = fmt()
         .with_env_filter(chosen.unwrap_or_else(|_| EnvFilter::new("info")))

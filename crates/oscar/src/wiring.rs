@@ -14,7 +14,7 @@ use oscar_model::secret::Secret;
 use rand::TryRngCore;
 
 use crate::config::{Effective, World};
-use crate::http::{AdminAccount, App, Facts};
+use crate::http::{AdminAccount, App, Facts, Limits};
 use crate::outbound::oidc::{GroupSource, IssuerSettings, OidcIdentity, OidcSettings};
 
 /// The world of a manager, with what has to be closed at its end.
@@ -117,6 +117,20 @@ impl Ground {
         }
     }
 
+    /// Background work of the world, until the process ends.
+    pub(crate) fn spawn_ticks(&self) {
+        if let Self::Local { cluster, .. } = self {
+            let cluster = cluster.clone();
+            tokio::spawn(async move {
+                let mut ticks = tokio::time::interval(Duration::from_secs(5));
+                loop {
+                    ticks.tick().await;
+                    cluster.tick_usage();
+                }
+            });
+        }
+    }
+
     /// What is written is on disk; nothing else holds the folder afterwards.
     pub(crate) async fn close(self) {
         if let Self::Local { store, .. } = self
@@ -160,6 +174,10 @@ pub(crate) async fn app(
         identity: identity(settings)?,
         admin: AdminAccount { username: Secret::new(settings.text("username")), password },
         facts,
+        limits: Limits {
+            body: Duration::from_secs(settings.count("read_timeout")),
+            answer: Duration::from_secs(settings.count("write_timeout")),
+        },
     }))
 }
 

@@ -18,7 +18,7 @@ struct Rule {
     optional: &'static [&'static str],
 }
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     Rule {
         package: "oscar-model",
         may: &[],
@@ -51,6 +51,12 @@ const RULES: [Rule; 10] = [
         may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-kube", "oscar-local", "oscar"],
         never: &[],
         optional: &[],
+    },
+    Rule {
+        package: "oscar-fuzz",
+        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar"],
+        never: &[],
+        optional: &["libfuzzer-sys"],
     },
     Rule { package: "oscar-testkit", may: &[], never: &[], optional: &[] },
     Rule { package: "xtask", may: &[], never: &[], optional: &[] },

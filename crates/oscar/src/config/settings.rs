@@ -91,7 +91,9 @@ impl Effective {
             }
         }
         if self.flag("oidc_enable") && self.list("oidc_issuers").is_empty() {
-            faults.push("- oidc_issuers: found nothing, expected at least one issuer when oidc_enable is true".to_owned());
+            faults.push(
+                "- oidc_issuers: found nothing, expected at least one issuer when oidc_enable is true".to_owned(),
+            );
         }
         if self.text("username").is_empty() || self.text("username").contains(':') {
             faults.push("- username: expected a name without a colon".to_owned());

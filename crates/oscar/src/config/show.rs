@@ -14,7 +14,9 @@ fn shown(settings: &Effective, key: &str, kind: Kind) -> String {
 pub fn show_table(settings: &Effective) -> String {
     let rows: Vec<_> = CATALOGUE
         .iter()
-        .map(|setting| (setting.key, shown(settings, setting.key, setting.kind), settings.origin(setting.key).to_string()))
+        .map(|setting| {
+            (setting.key, shown(settings, setting.key, setting.kind), settings.origin(setting.key).to_string())
+        })
         .collect();
     let width = |column: fn(&(&str, String, String)) -> usize| rows.iter().map(column).max().unwrap_or(0);
     let (keys, values) = (width(|row| row.0.len()), width(|row| row.1.chars().count()).min(60));

@@ -69,10 +69,9 @@ impl From<Problem> for Refused {
 impl From<FdlError> for Refused {
     fn from(error: FdlError) -> Self {
         match error {
-            FdlError::Malformed(malformed) => Self::new(
-                Code::BodyMalformed,
-                format!("The service specification is not valid: {malformed}"),
-            ),
+            FdlError::Malformed(malformed) => {
+                Self::new(Code::BodyMalformed, format!("The service specification is not valid: {malformed}"))
+            }
             FdlError::Faults(faults) => Problem::invalid(faults).into(),
         }
     }

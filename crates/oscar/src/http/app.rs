@@ -1,6 +1,7 @@
 //! What every handler can reach.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use oscar_engine::Manager;
 use oscar_engine::ports::identity::Identity;
@@ -11,12 +12,22 @@ pub struct App {
     pub identity: Arc<dyn Identity>,
     pub admin: AdminAccount,
     pub facts: Facts,
+    pub limits: Limits,
 }
 
 /// The one account that Basic authentication knows.
 pub struct AdminAccount {
     pub username: Secret,
     pub password: Secret,
+}
+
+/// How long a request may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// For its body to arrive.
+    pub body: Duration,
+    /// For its answer to be made.
+    pub answer: Duration,
 }
 
 /// What the manager says of itself; fixed while it runs.

@@ -50,10 +50,12 @@ pub(super) async fn authenticate_for(
     service: &ServiceName,
 ) -> Result<Principal, Refused> {
     match claim(headers) {
-        Claim::Bearer(token) if token.len() == SERVICE_TOKEN_LENGTH => match app.manager.service_by_token(service, token).await {
-            Some(principal) => Ok(principal),
-            None => Err(Refused::new(Code::TokenRefused, "this is not the token of that service")),
-        },
+        Claim::Bearer(token) if token.len() == SERVICE_TOKEN_LENGTH => {
+            match app.manager.service_by_token(service, token).await {
+                Some(principal) => Ok(principal),
+                None => Err(Refused::new(Code::TokenRefused, "this is not the token of that service")),
+            }
+        }
         _ => authenticate(app, headers).await,
     }
 }

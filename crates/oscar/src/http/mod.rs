@@ -8,7 +8,7 @@ mod openapi;
 mod router;
 mod server;
 
-pub use app::{AdminAccount, App, Facts};
+pub use app::{AdminAccount, App, Facts, Limits};
 pub use openapi::openapi_json;
 pub use router::{Access, ROUTES, Route, service};
-pub use server::{Limits, serve};
+pub use server::serve;

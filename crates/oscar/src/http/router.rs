@@ -120,7 +120,14 @@ fn without_trailing_slash(mut request: Request) -> Request {
 /// What every answer carries, and what every request is told in the log.
 async fn dress(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut answer = next.run(request).await;
+    let accept = request.headers().clone();
+    let mut answer = match tokio::time::timeout(app.limits.answer, next.run(request)).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            Refused::new(Code::AnswerTimeout, "the answer took too long; whether something was changed is not known")
+                .into_answer(&accept)
+        }
+    };
     let manager = format!("{}; v=1", app.facts.instance_id);
     if let Ok(value) = HeaderValue::from_str(&manager) {
         answer.headers_mut().insert("oscar-manager", value);

@@ -13,24 +13,20 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
 
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// For the head of a request to arrive.
-    pub head: Duration,
-    /// For an answer to be made.
-    pub answer: Duration,
-    /// For requests under way when the manager is told to stop.
-    pub farewell: Duration,
-}
+/// For the head of a request to arrive: slower senders only hold connections.
+const HEAD_LIMIT: Duration = Duration::from_secs(30);
+
+/// For requests under way when the manager is told to stop.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Serves until `stop` is ready, then finishes what is under way.
-pub async fn serve<S>(listener: TcpListener, service: S, limits: Limits, stop: impl Future<Output = ()>) -> io::Result<()>
+pub async fn serve<S>(listener: TcpListener, service: S, stop: impl Future<Output = ()>) -> io::Result<()>
 where
     S: tower::Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static,
 {
     let graceful = GracefulShutdown::new();
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(60));
     tokio::pin!(stop);
     loop {
@@ -48,9 +44,9 @@ where
             }
         };
         let _ = stream.set_nodelay(true);
-        let service = service.clone().map_request(|request: hyper::Request<hyper::body::Incoming>| {
-            request.map(axum::body::Body::new)
-        });
+        let service = service
+            .clone()
+            .map_request(|request: hyper::Request<hyper::body::Incoming>| request.map(axum::body::Body::new));
         let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = graceful.watch(connection.into_owned());
         tokio::spawn(async move {
@@ -60,7 +56,7 @@ where
         });
     }
     drop(listener);
-    if tokio::time::timeout(limits.farewell, graceful.shutdown()).await.is_err() {
+    if tokio::time::timeout(FAREWELL, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests were still under way when the time to finish was over");
     }
     Ok(())

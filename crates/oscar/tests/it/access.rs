@@ -176,8 +176,10 @@ async fn guests_of_a_public_service_see_no_credentials() {
     let manager = mk_oidc_manager(&dex);
     let mut body = mk_body("open");
     body["visibility"] = json!("public");
-    body["storage_providers"] = json!({"s3": {"mine": {"access_key": "planted-key", "secret_key": "planted-secret", "region": "r"}}});
-    body["clusters"] = json!({"o": {"endpoint": "https://o", "auth_user": "planted-user", "auth_password": "planted-password"}});
+    body["storage_providers"] =
+        json!({"s3": {"mine": {"access_key": "planted-key", "secret_key": "planted-secret", "region": "r"}}});
+    body["clusters"] =
+        json!({"o": {"endpoint": "https://o", "auth_user": "planted-user", "auth_password": "planted-password"}});
     let request = manager.as_nobody(Method::POST, "/system/services").bearer_auth(dex.token("alice").access);
     assert_eq!(request.json(&body).send().await.expect("sent").status(), 201);
     for path in ["/system/services/open", "/system/services"] {

@@ -1,18 +1,22 @@
-//! SIGKILL in the middle of a thousand concurrent changes, ten times.
+//! SIGKILL in the middle of a thousand concurrent creates, updates and deletes, ten times.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use futures::StreamExt as _;
-use futures::stream;
+use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::manager::{Manager, PASSWORD, mk_body};
 
 const ROUNDS: u64 = 10;
-const CHANGES: usize = 1000;
-const NAMES: usize = 100;
+/// Names that are changed at once, each by a lane of its own.
+const LANES: usize = 1000;
+/// Changes of one lane in one round.
+const CHANGES: u64 = 3;
+/// Each carries many requests at once (HTTP/2), so that no limit on open files is met.
+const CONNECTIONS: usize = 10;
 
 /// What was told of one name: the versions that it may have now. `None` is "not there".
 type Possible = Vec<Option<u64>>;
@@ -22,42 +26,40 @@ type Possible = Vec<Option<u64>>;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_acknowledged_survives_and_nothing_is_half_made() {
     let mut manager = Manager::start(&[]);
-    let ledger: Arc<Vec<Mutex<Possible>>> = Arc::new((0..NAMES).map(|_| Mutex::new(vec![None])).collect());
+    let ledger: Arc<Vec<Mutex<Possible>>> = Arc::new((0..LANES).map(|_| Mutex::new(vec![None])).collect());
     let mut acknowledged = 0;
     for round in 0..ROUNDS {
         let url = manager.url.clone();
-        let http = reqwest::Client::new();
+        let connections: Vec<_> = (0..CONNECTIONS).map(|_| mk_connection()).collect();
         // The kill falls at another place in each round.
-        let kill_after = 100 + usize::try_from(round).expect("small") * 80;
-        let answered = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let kill_after = 100 + usize::try_from(round).expect("small") * 150;
+        let answered = Arc::new(AtomicUsize::new(0));
         let (reached, mut at_kill) = tokio::sync::mpsc::channel(1);
         let work = {
             let (ledger, answered) = (ledger.clone(), answered.clone());
             tokio::spawn(async move {
-                // One lane per name, all lanes at once, each lane a sequence of changes.
-                let lanes = (0..NAMES).map(|index| {
-                    let (http, url, ledger) = (http.clone(), url.clone(), ledger.clone());
+                let lanes = (0..LANES).map(|index| {
+                    let (http, url, ledger) = (connections[index % CONNECTIONS].clone(), url.clone(), ledger.clone());
                     let (answered, reached) = (answered.clone(), reached.clone());
                     async move {
-                        for step in 0..CHANGES / NAMES {
-                            let version = round * 1000 + u64::try_from(step).expect("small") + 1;
+                        for step in 0..CHANGES {
+                            let version = round * CHANGES + step + 1;
                             if !change(&http, &url, index, version, &ledger[index]).await {
                                 return;
                             }
-                            let done = answered.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
-                            if done == kill_after {
+                            if answered.fetch_add(1, Ordering::SeqCst) + 1 == kill_after {
                                 let _ = reached.send(()).await;
                             }
                         }
                     }
                 });
-                stream::iter(lanes).buffer_unordered(NAMES).collect::<Vec<()>>().await;
+                join_all(lanes).await;
             })
         };
         at_kill.recv().await.expect("enough changes are answered");
         manager.kill();
         work.await.expect("the lanes end");
-        acknowledged += answered.load(std::sync::atomic::Ordering::SeqCst);
+        acknowledged += answered.load(Ordering::SeqCst);
         manager.start_again();
         check(&manager, &ledger).await;
     }
@@ -65,9 +67,14 @@ async fn what_was_acknowledged_survives_and_nothing_is_half_made() {
     oscar_testkit::count("kills survived", ROUNDS);
 }
 
+fn mk_connection() -> reqwest::Client {
+    reqwest::Client::builder().http2_prior_knowledge().build().expect("a client")
+}
+
 fn body(index: usize, version: u64) -> Value {
     let mut body = mk_body(&format!("kill-{index}"));
-    body["environment"] = json!({"variables": {"VERSION": version.to_string()}, "secrets": {"KEY": version.to_string()}});
+    body["environment"] =
+        json!({"variables": {"VERSION": version.to_string()}, "secrets": {"KEY": version.to_string()}});
     body
 }
 

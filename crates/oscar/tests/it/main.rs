@@ -1,7 +1,9 @@
 //! The real binary over real HTTP.
 
 mod access;
+mod keycloak;
 mod kill;
+mod leaks;
 mod manager;
 mod published_clients;
 mod running;

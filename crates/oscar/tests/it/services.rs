@@ -28,7 +28,10 @@ async fn a_service_is_created_read_changed_and_removed() {
     let put = manager.as_admin(Method::PUT, "/system/services").json(&changed).send().await.expect("sent");
     assert_eq!(put.status(), 204);
     let again = manager.read("cow").await;
-    assert_eq!((&again["image"], &again["owner"], &again["token"]), (&json!("ghcr.io/grycap/other"), &read["owner"], &read["token"]));
+    assert_eq!(
+        (&again["image"], &again["owner"], &again["token"]),
+        (&json!("ghcr.io/grycap/other"), &read["owner"], &read["token"])
+    );
 
     let path = "/system/services/cow";
     assert_eq!(manager.as_admin(Method::DELETE, path).send().await.expect("sent").status(), 204);
@@ -40,7 +43,8 @@ async fn a_service_is_created_read_changed_and_removed() {
 async fn both_slash_spellings_and_any_content_type_work() {
     let manager = Manager::start(&[]);
     let text = serde_json::to_string(&mk_body("slash")).expect("JSON");
-    for (name, kind) in [("text/json", Some("text/json")), ("none", None), ("octets", Some("application/octet-stream"))] {
+    for (name, kind) in [("text/json", Some("text/json")), ("none", None), ("octets", Some("application/octet-stream"))]
+    {
         let body = text.replace("slash", &format!("slash-{}", name.replace('/', "-"))) + " trailing";
         let mut request = manager.as_admin(Method::POST, "/system/services/").body(body);
         if let Some(kind) = kind {
@@ -67,9 +71,16 @@ async fn the_answer_is_compact_json_in_the_documented_order() {
     let text = answer.text().await.expect("a body");
     assert!(text.starts_with(r#"[{"name":"order","cluster_id":"","memory":"256Mi","cpu":"0.2","#), "{text}");
     assert!(text.contains(r"echo \u003c\u0026\u003e\n"), "{text}");
-    let config = manager.as_admin(Method::GET, "/system/config").send().await.expect("sent").text().await.expect("a body");
-    assert!(config.starts_with(r#"{"config":{"name":"oscar","namespace":"oscar","services_namespace":"oscar-svc","#), "{config}");
-    assert!(config.contains(r#""oidc_groups":[""]"#) && config.contains(r#""allowed_image_repositories":[]"#), "{config}");
+    let config =
+        manager.as_admin(Method::GET, "/system/config").send().await.expect("sent").text().await.expect("a body");
+    assert!(
+        config.starts_with(r#"{"config":{"name":"oscar","namespace":"oscar","services_namespace":"oscar-svc","#),
+        "{config}"
+    );
+    assert!(
+        config.contains(r#""oidc_groups":[""]"#) && config.contains(r#""allowed_image_repositories":[]"#),
+        "{config}"
+    );
 }
 
 #[tokio::test]
@@ -82,8 +93,14 @@ async fn every_fault_is_reported_at_once() {
     assert_eq!(answer.status(), 400);
     assert_eq!(answer.headers()["oscar-error"], "definition-invalid");
     let problem: Value = answer.json().await.expect("JSON");
-    let paths: Vec<_> = problem["faults"].as_array().expect("faults").iter().map(|fault| fault["path"].as_str().unwrap_or_default()).collect();
-    for path in ["name", "cpu", "memory", "image", "script", "visibility", "input[0].storage_provider", "input[0].path"] {
+    let paths: Vec<_> = problem["faults"]
+        .as_array()
+        .expect("faults")
+        .iter()
+        .map(|fault| fault["path"].as_str().unwrap_or_default())
+        .collect();
+    for path in ["name", "cpu", "memory", "image", "script", "visibility", "input[0].storage_provider", "input[0].path"]
+    {
         assert!(paths.contains(&path), "{path} in {paths:?}");
     }
     let plain = manager.as_admin(Method::POST, "/system/services").json(&bad).send().await.expect("sent");
@@ -96,7 +113,9 @@ async fn every_fault_is_reported_at_once() {
 async fn yaml_definitions_are_taken_too() {
     let manager = Manager::start(&[]);
     let fdl = "functions:\n  oscar:\n  - my-cluster:\n      name: from-yaml\n      image: ghcr.io/grycap/cowsay\n      cpu: 0.5\n      script: |\n        #!/bin/sh\n        echo hi\n";
-    let post = |text: String| manager.as_admin(Method::POST, "/system/services").header("content-type", "application/yaml").body(text);
+    let post = |text: String| {
+        manager.as_admin(Method::POST, "/system/services").header("content-type", "application/yaml").body(text)
+    };
     assert_eq!(post(fdl.to_owned()).send().await.expect("sent").status(), 201);
     let read = manager.read("from-yaml").await;
     assert_eq!((&read["cpu"], &read["cluster_id"]), (&json!("0.5"), &json!("my-cluster")));
@@ -113,16 +132,31 @@ async fn revisions_dry_runs_and_pages() {
     }
     let read = manager.as_admin(Method::GET, "/system/services/page-0").send().await.expect("sent");
     let revision = read.headers()["etag"].to_str().expect("text").to_owned();
-    let put = |revision: &str| manager.as_admin(Method::PUT, "/system/services").header("if-match", revision).json(&mk_body("page-0"));
+    let put = |revision: &str| {
+        manager.as_admin(Method::PUT, "/system/services").header("if-match", revision).json(&mk_body("page-0"))
+    };
     assert_eq!(put(&revision).send().await.expect("sent").status(), 204);
     let stale = put(&revision).send().await.expect("sent");
-    assert_eq!((stale.status().as_u16(), stale.headers()["oscar-error"].to_str().expect("text")), (412, "revision-mismatch"));
+    assert_eq!(
+        (stale.status().as_u16(), stale.headers()["oscar-error"].to_str().expect("text")),
+        (412, "revision-mismatch")
+    );
 
-    let dry = manager.as_admin(Method::POST, "/system/services?dry_run=true").json(&mk_body("dry")).send().await.expect("sent");
+    let dry = manager
+        .as_admin(Method::POST, "/system/services?dry_run=true")
+        .json(&mk_body("dry"))
+        .send()
+        .await
+        .expect("sent");
     assert_eq!(dry.status(), 200);
     let dry: Value = dry.json().await.expect("JSON");
     assert_eq!((&dry["action"], &dry["service"]["name"]), (&json!("create"), &json!("dry")));
-    let odd = manager.as_admin(Method::POST, "/system/services?dry_run=maybe").json(&mk_body("dry")).send().await.expect("sent");
+    let odd = manager
+        .as_admin(Method::POST, "/system/services?dry_run=maybe")
+        .json(&mk_body("dry"))
+        .send()
+        .await
+        .expect("sent");
     assert_eq!(odd.status(), 400);
 
     let mut seen = Vec::new();
@@ -143,7 +177,8 @@ async fn secrets_are_kept_when_blank_and_never_shown() {
     let manager = Manager::start(&[]);
     let mut body = mk_body("secretive");
     body["environment"] = json!({"secrets": {"KEY": "planted-env-secret"}});
-    body["clusters"] = json!({"other": {"endpoint": "https://o.example", "auth_user": "u", "auth_password": "planted-password"}});
+    body["clusters"] =
+        json!({"other": {"endpoint": "https://o.example", "auth_user": "u", "auth_password": "planted-password"}});
     body["storage_providers"] = json!({"s3": {"mine": {"access_key": "k", "secret_key": "planted-s3", "region": "r"}}});
     assert_eq!(manager.create(&body).await, 201);
     let read = manager.read("secretive").await;
@@ -161,7 +196,10 @@ async fn limits_hold() {
     let huge = manager.as_admin(Method::POST, "/system/services").body(vec![b' '; 5 << 20]).send().await.expect("sent");
     assert_eq!(huge.status(), 413);
     let empty = manager.as_admin(Method::POST, "/system/services").send().await.expect("sent");
-    assert_eq!((empty.status().as_u16(), empty.headers()["oscar-error"].to_str().expect("text")), (400, "body-malformed"));
+    assert_eq!(
+        (empty.status().as_u16(), empty.headers()["oscar-error"].to_str().expect("text")),
+        (400, "body-malformed")
+    );
     let deep = manager.as_admin(Method::POST, "/system/services").body("[".repeat(100_000)).send().await.expect("sent");
     assert_eq!(deep.status(), 400);
 }
@@ -169,21 +207,29 @@ async fn limits_hold() {
 #[tokio::test]
 async fn the_status_tells_what_a_peer_needs() {
     let manager = Manager::start(&[("OSCAR_CPU", "4"), ("OSCAR_MEMORY", "8Gi")]);
-    let status: Value = manager.as_admin(Method::GET, "/system/status").send().await.expect("sent").json().await.expect("JSON");
+    let status: Value =
+        manager.as_admin(Method::GET, "/system/status").send().await.expect("sent").json().await.expect("JSON");
     assert_eq!(status["cluster"]["nodes_count"], 1);
     assert_eq!(status["cluster"]["nodes"][0]["cpu"]["capacity_cores"], 4000);
     assert_eq!(status["cluster"]["nodes"][0]["memory"]["capacity_bytes"], 8i64 << 30);
     assert_eq!(status["cluster"]["metrics"]["cpu"]["total_schedulable_on_node_cores"], 4000);
-    assert_eq!(status["oscar"]["pods"]["states"], json!({"Failed": 0, "Pending": 0, "Running": 0, "Succeeded": 0, "Unknown": 0}));
+    assert_eq!(
+        status["oscar"]["pods"]["states"],
+        json!({"Failed": 0, "Pending": 0, "Running": 0, "Succeeded": 0, "Unknown": 0})
+    );
     assert_eq!(status["oscar"]["oidc"], json!({"enabled": false, "issuers": [""], "groups": [""]}));
 }
 
 #[tokio::test]
 async fn image_repositories_are_the_administrators_choice() {
     let manager = Manager::start(&[]);
-    let put = manager.as_admin(Method::PUT, "/system/config").body(r#"{"allowed_image_repositories":["ghcr.io/grycap"]}"#);
+    let put =
+        manager.as_admin(Method::PUT, "/system/config").body(r#"{"allowed_image_repositories":["ghcr.io/grycap"]}"#);
     let answer = put.send().await.expect("sent");
-    assert_eq!((answer.status().as_u16(), answer.text().await.expect("a body").as_str()), (200, r#"["ghcr.io/grycap"]"#));
+    assert_eq!(
+        (answer.status().as_u16(), answer.text().await.expect("a body").as_str()),
+        (200, r#"["ghcr.io/grycap"]"#)
+    );
     assert_eq!(manager.create(&mk_body("allowed")).await, 201);
     let mut other = mk_body("other");
     other["image"] = json!("evil.io/ghcr.io/grycap/x");

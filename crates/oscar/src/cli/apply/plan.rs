@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::cli::definition::{view, yaml};
+use crate::cli::definition::{body, view, yaml};
 use crate::cli::diff;
 use crate::cli::screen::Paint;
 
@@ -40,13 +40,14 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// From the dry run of a manager of our kind.
-    pub(super) fn from_dry_run(existing: Option<&Value>, result: &Value) -> Self {
+    /// From the dry run of a manager of our kind, which was sent `wanted`.
+    pub(super) fn from_dry_run(existing: Option<&Value>, wanted: &Value, result: &Value) -> Self {
         let before = existing.map_or(Value::Null, view::definition);
         let after = view::definition(&result["service"]);
         let action = match result["action"].as_str() {
             Some("create") => Action::Create,
-            Some("none") => Action::Unchanged,
+            // The comparison leaves secrets out: one that is given may be new, and must not get lost.
+            Some("none") if !body::gives_secrets(wanted) => Action::Unchanged,
             _ => Action::Update,
         };
         Self { action, before, after }
@@ -179,11 +180,14 @@ mod tests {
         let mut after = stored();
         after["cpu"] = json!("2");
         let result = json!({"dry_run": true, "action": "update", "service": after});
-        let change = Change::from_dry_run(Some(&stored()), &result);
+        let change = Change::from_dry_run(Some(&stored()), &wanted("cpu: 2\n"), &result);
         assert_eq!(change.action, Action::Update);
         let lines = change.lines(Paint(false));
         assert!(lines.contains("+ cpu: \"2\"") && !lines.contains("SECRET"), "{lines}");
         let none = json!({"action": "none", "service": stored()});
-        assert_eq!(Change::from_dry_run(Some(&stored()), &none).action, Action::Unchanged);
+        let action = |wanted: &Value| Change::from_dry_run(Some(&stored()), wanted, &none).action;
+        assert_eq!(action(&wanted("")), Action::Unchanged);
+        assert_eq!(action(&wanted("environment: {secrets: {KEY: ''}}\n")), Action::Unchanged);
+        assert_eq!(action(&wanted("environment: {secrets: {KEY: new}}\n")), Action::Update);
     }
 }

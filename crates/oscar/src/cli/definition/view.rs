@@ -37,6 +37,17 @@ pub(in crate::cli) fn normal(value: &Value) -> Value {
     draft.map_or_else(|| value.clone(), |draft| request(&draft))
 }
 
+/// A whole service for people: without what says nothing, and without credentials unless they are wanted.
+pub(in crate::cli) fn readable(mut value: Value, show_secrets: bool) -> Value {
+    without_own_store(&mut value);
+    if value["volume_status"]["enabled"] == false
+        && let Value::Object(fields) = &mut value
+    {
+        fields.remove("volume_status");
+    }
+    trimmed(if show_secrets { value } else { hidden(value) })
+}
+
 /// The cluster's own store is put in by the manager, with its keys blacked out.
 fn without_own_store(value: &mut Value) {
     let Some(Value::Object(providers)) = value.get_mut("storage_providers") else { return };
@@ -47,7 +58,7 @@ fn without_own_store(value: &mut Value) {
 }
 
 /// Without what is not said.
-pub(in crate::cli) fn trimmed(mut value: Value) -> Value {
+fn trimmed(mut value: Value) -> Value {
     for part in TRIMMED_PARTS {
         if let Some(Value::Object(fields)) = value.get_mut(part) {
             fields.retain(|_, field| !is_zero(field));

@@ -10,9 +10,8 @@ use std::process::{Command, Stdio};
 
 use oscar_api::client::Tagged;
 use oscar_api::fdl::{self, FdlError};
-use oscar_api::tree::{Node, Value as Tree};
+use oscar_api::tree::{Malformed, Node, Value as Tree};
 use oscar_model::fault::Faults;
-use oscar_model::name::ServiceName;
 use serde_json::Value;
 
 use super::fetch;
@@ -39,7 +38,7 @@ pub(super) async fn run(session: &Session, name: &str) -> Result<(), Failure> {
             screen::note("nothing was changed");
             return Ok(());
         }
-        let faults = match read(&text, name, &secrets, hello.ours) {
+        let wrong = match read(&text, name, &secrets, hello.ours) {
             Ok(mut body) => {
                 if one_port {
                     body::with_single_ports(&mut body);
@@ -52,13 +51,50 @@ pub(super) async fn run(session: &Session, name: &str) -> Result<(), Failure> {
                         return Ok(());
                     }
                     // Its faults can be corrected like ours.
-                    Err(failure) if failure.exit == Exit::Invalid => failure,
+                    Err(failure) if failure.exit == Exit::Invalid => Wrong::Refused(failure),
                     Err(failure) => return Err(desk.keep(failure)),
                 }
             }
-            Err(failure) => failure,
+            Err(wrong) => wrong,
         };
-        desk.complain(faults)?;
+        desk.complain(wrong)?;
+    }
+}
+
+/// Why a text was not taken.
+enum Wrong {
+    /// Found here, by its lines in the text without ours.
+    Faults(Faults),
+    Malformed(Malformed),
+    /// By the manager.
+    Refused(Failure),
+}
+
+impl Wrong {
+    /// As it is told when the text stands below so many lines of ours.
+    fn below(self, lines: usize) -> Failure {
+        match self {
+            Self::Refused(failure) => failure,
+            Self::Malformed(mut malformed) => {
+                if let Malformed::NotYaml { line, .. } = &mut malformed {
+                    *line += lines;
+                }
+                Failure::new(Exit::Invalid, fdl::describe(&FdlError::Malformed(malformed)))
+            }
+            Self::Faults(mut faults) => {
+                faults.0.iter_mut().filter_map(|fault| fault.line.as_mut()).for_each(|line| *line += lines);
+                Failure::invalid("the definition is not valid", &faults)
+            }
+        }
+    }
+
+    /// Lines of ours that tell of it: each fault, and one before and one after.
+    fn lines(&self) -> usize {
+        2 + match self {
+            Self::Refused(failure) => failure.details.len(),
+            Self::Malformed(_) => 0,
+            Self::Faults(faults) => faults.0.len(),
+        }
     }
 }
 
@@ -92,21 +128,20 @@ fn without_marks(node: &mut Node, secrets: &[String]) {
 }
 
 /// The body of the request, or every fault of the text.
-fn read(text: &str, name: &str, secrets: &[String], ours: bool) -> Result<Value, Failure> {
-    let invalid = |faults: &Faults| Failure::invalid("the definition is not valid", faults);
+fn read(text: &str, name: &str, secrets: &[String], ours: bool) -> Result<Value, Wrong> {
     let mut entries = fdl::entries(text).map_err(|error| match error {
-        FdlError::Faults(faults) => invalid(&faults),
-        FdlError::Malformed(_) => Failure::new(Exit::Invalid, fdl::describe(&error)),
+        FdlError::Faults(faults) => Wrong::Faults(faults),
+        FdlError::Malformed(malformed) => Wrong::Malformed(malformed),
     })?;
     let mut faults = Faults::default();
     if entries.len() != 1 {
         faults.push("functions.oscar", format!("{} services", entries.len()), "one service");
-        return Err(invalid(&faults));
+        return Err(Wrong::Faults(faults));
     }
     let mut entry = entries.remove(0);
     without_marks(&mut entry.node, secrets);
-    let draft = fdl::decode_entry(&entry).map_err(|faults| invalid(&faults))?;
-    if ServiceName::parse(name).is_none_or(|name| name != draft.definition.name) {
+    let draft = fdl::decode_entry(&entry).map_err(Wrong::Faults)?;
+    if draft.definition.name.as_str() != name {
         faults.push("name", draft.definition.name.as_str(), format!("{name}; a service cannot be renamed"));
     }
     let mut body = body::request(&draft);
@@ -117,7 +152,10 @@ fn read(text: &str, name: &str, secrets: &[String], ours: bool) -> Result<Value,
             faults.push(path, "no value", "its value, because this manager forgets a secret that is sent without");
         }
     }
-    if faults.is_empty() { Ok(body) } else { Err(invalid(&faults)) }
+    for fault in &mut faults.0 {
+        fault.line = entry.node.line_of(&fault.path);
+    }
+    faults.into_result(body).map_err(Wrong::Faults)
 }
 
 /// The file that is being edited.
@@ -154,8 +192,10 @@ impl Desk {
     }
 
     /// Puts the faults on top of the text for another try; gives up when the text is as it was.
-    fn complain(&mut self, failure: Failure) -> Result<(), Failure> {
+    fn complain(&mut self, wrong: Wrong) -> Result<(), Failure> {
         let text = self.text()?;
+        let lines = wrong.lines();
+        let failure = wrong.below(lines);
         if text == self.last {
             return Err(self.keep(failure));
         }
@@ -163,8 +203,9 @@ impl Desk {
         let faults = failure.details.iter().map(|detail| format!("- {}", one_line(detail)));
         let end = "Correct it, or leave it as it is to give up.".to_owned();
         let head: Vec<_> =
-            [message].into_iter().chain(faults).chain([end]).map(|line| format!("{OURS}{line}")).collect();
-        fs::write(&self.path, format!("{}\n{text}", head.join("\n")))
+            [message].into_iter().chain(faults).chain([end]).map(|line| format!("{OURS}{line}\n")).collect();
+        debug_assert_eq!(head.len(), lines, "the faults name lines below these");
+        fs::write(&self.path, head.concat() + &text)
             .map_err(|error| Failure::io("the edited file could not be written", &error))?;
         self.last = text;
         Ok(())
@@ -224,25 +265,33 @@ mod tests {
         let (text, secrets) = opened();
         assert!(!text.contains("PASS") && !text.contains("SECRET") && !text.contains("TOKEN"), "{text}");
         let moved = text.replace("one:", "two:");
-        let body = read(&moved, "plants", &secrets, true).expect("valid");
+        let Ok(body) = read(&moved, "plants", &secrets, true) else { panic!("it is valid") };
         assert_eq!(body["clusters"]["two"]["auth_password"], "PASS");
         assert_eq!(body["storage_providers"]["s3"]["mine"]["secret_key"], "SECRET");
         assert_eq!(body["environment"]["secrets"]["KEY"], "", "blank keeps what is stored");
     }
 
-    #[test]
-    fn another_kind_of_manager_must_be_told_its_secrets_again() {
-        let (text, secrets) = opened();
-        let failure = read(&text, "plants", &secrets, false).expect_err("it would forget KEY");
-        assert!(failure.details[0].starts_with("environment.secrets.KEY"), "{:?}", failure.details);
-        let given = text.replace("(hidden 1)", "new");
-        assert_eq!(read(&given, "plants", &secrets, false).expect("given")["environment"]["secrets"]["KEY"], "new");
+    fn faults(text: &str, secrets: &[String], ours: bool) -> Vec<String> {
+        match read(text, "plants", secrets, ours) {
+            Err(wrong) => wrong.below(10).details,
+            Ok(body) => panic!("accepted: {body}"),
+        }
     }
 
     #[test]
-    fn a_service_keeps_its_name() {
+    fn another_kind_of_manager_must_be_told_its_secrets_again() {
         let (text, secrets) = opened();
-        let failure = read(&text.replace("name: plants", "name: others"), "plants", &secrets, true);
-        assert!(failure.expect_err("renamed").details[0].contains("cannot be renamed"));
+        let faults = faults(&text, &secrets, false);
+        assert!(faults[0].contains("environment.secrets.KEY: found no value"), "{faults:?}");
+        let given = text.replace("(hidden 1)", "new");
+        let Ok(body) = read(&given, "plants", &secrets, false) else { panic!("the value is given") };
+        assert_eq!(body["environment"]["secrets"]["KEY"], "new");
+    }
+
+    #[test]
+    fn a_service_keeps_its_name_and_lines_are_those_of_the_file() {
+        let (text, secrets) = opened();
+        let faults = faults(&text.replace("name: plants", "name: others"), &secrets, true);
+        assert!(faults[0].starts_with("line 11: name: ") && faults[0].contains("cannot be renamed"), "{faults:?}");
     }
 }

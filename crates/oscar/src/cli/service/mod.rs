@@ -82,15 +82,10 @@ fn text(service: &Value, key: &str) -> String {
 
 async fn get(session: &Session, name: &str, show_secrets: bool) -> Result<(), Failure> {
     let (_, Tagged { value, .. }) = fetch(session, name).await?;
-    let value = match (show_secrets, session.screen.json) {
-        (true, _) => value,
-        (false, true) => view::blanked(value),
-        (false, false) => view::hidden(value),
-    };
     if session.screen.json {
-        screen::value(&value);
+        screen::value(&if show_secrets { value } else { view::blanked(value) });
     } else {
-        screen::write_out(&yaml::to_yaml(&view::trimmed(value)));
+        screen::write_out(&yaml::to_yaml(&view::readable(value, show_secrets)));
     }
     Ok(())
 }

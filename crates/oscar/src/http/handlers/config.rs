@@ -84,14 +84,18 @@ async fn change_config(app: &App, headers: &HeaderMap, request: Request) -> Resu
     if principal != Principal::Admin {
         return Err(Refused::new(Code::NotAdministrator, "only the administrator may change the configuration"));
     }
-    let bytes = body(request).await?;
+    let bytes = body(app, request).await?;
     let node = parse_json(&bytes).map_err(FdlError::Malformed)?;
     let reader = Reader::new(&node, false);
     let repositories = reader.fields("").texts("allowed_image_repositories");
     let faults = reader.into_faults();
     if !faults.is_empty() {
         let detail = format!("the configuration is not valid: {faults}");
-        return Err(Problem { faults: faults.0.into_iter().map(Into::into).collect(), ..Problem::new(Code::BodyMalformed, detail) }.into());
+        return Err(Problem {
+            faults: faults.0.into_iter().map(Into::into).collect(),
+            ..Problem::new(Code::BodyMalformed, detail)
+        }
+        .into());
     }
     Ok(app.manager.set_image_repositories(&principal, repositories).await?)
 }

@@ -12,6 +12,7 @@ use oscar_model::fault::quoted;
 use oscar_model::name::ServiceName;
 
 use super::super::answer::Refused;
+use super::super::app::App;
 use super::super::router::MOST_BODY;
 
 /// A service name from a path. What is no name is refused as OSCAR does.
@@ -23,7 +24,7 @@ pub(super) fn service_name(text: &str) -> Result<ServiceName, Refused> {
 }
 
 /// The body, unless it is too large or breaks off.
-pub(super) async fn body(request: Request) -> Result<Bytes, Refused> {
+pub(super) async fn body(app: &App, request: Request) -> Result<Bytes, Refused> {
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let too_large = || Refused::new(Code::BodyTooLarge, format!("a body may have at most {MOST_BODY} bytes"));
     if length.and_then(|value| value.parse::<u64>().ok()).is_some_and(|length| length > MOST_BODY as u64) {
@@ -32,7 +33,9 @@ pub(super) async fn body(request: Request) -> Result<Bytes, Refused> {
     let limited = axum::extract::Request::map(request, |body| {
         axum::body::Body::new(http_body_util::Limited::new(body, MOST_BODY))
     });
-    Bytes::from_request(limited, &()).await.map_err(|rejection| {
+    let read = tokio::time::timeout(app.limits.body, Bytes::from_request(limited, &())).await;
+    let read = read.map_err(|_| Refused::new(Code::BodyTimeout, "the body did not arrive in time"))?;
+    read.map_err(|rejection| {
         if rejection.status().as_u16() == 413 {
             too_large()
         } else {
@@ -45,8 +48,9 @@ pub(super) async fn body(request: Request) -> Result<Bytes, Refused> {
 pub(super) fn definition(headers: &HeaderMap, body: &[u8]) -> Result<Draft, Refused> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if content_type.to_ascii_lowercase().contains("yaml") {
-        let text = std::str::from_utf8(body)
-            .map_err(|_| Refused::new(Code::BodyMalformed, "The service specification is not valid: it is not UTF-8"))?;
+        let text = std::str::from_utf8(body).map_err(|_| {
+            Refused::new(Code::BodyMalformed, "The service specification is not valid: it is not UTF-8")
+        })?;
         return Ok(fdl::decode_single(text)?);
     }
     let node = parse_json(body).map_err(fdl::FdlError::Malformed)?;

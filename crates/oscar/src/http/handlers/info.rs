@@ -142,11 +142,7 @@ fn node_body(node: Node) -> NodeStatus {
         gpu: node.gpus,
         is_interlink: node.is_interlink,
         status: node.readiness.as_str().to_owned(),
-        conditions: node
-            .conditions
-            .into_iter()
-            .map(|(kind, status)| NodeCondition { r#type: kind, status })
-            .collect(),
+        conditions: node.conditions.into_iter().map(|(kind, status)| NodeCondition { r#type: kind, status }).collect(),
     }
 }
 

@@ -49,8 +49,11 @@ async fn list(app: &App, uri: &Uri, headers: &HeaderMap) -> Result<Response, Ref
     }
     let next = limit.filter(|limit| entries.len() > *limit).map(|limit| entries[limit - 1].name().to_owned());
     entries.truncate(limit.unwrap_or(usize::MAX));
-    let unreadable: Vec<_> =
-        entries.iter().filter(|entry| matches!(entry, Entry::Broken { .. })).map(|entry| entry.name().to_owned()).collect();
+    let unreadable: Vec<_> = entries
+        .iter()
+        .filter(|entry| matches!(entry, Entry::Broken { .. }))
+        .map(|entry| entry.name().to_owned())
+        .collect();
     let shown: Vec<_> = entries
         .iter()
         .filter_map(|entry| match entry {
@@ -112,7 +115,7 @@ pub(in super::super) async fn create_service(State(app): State<Arc<App>>, reques
 async fn create(app: &App, headers: &HeaderMap, request: Request) -> Result<Response, Refused> {
     let principal = authenticate(app, headers).await?;
     let dry_run = Query::of(request.uri()).flag("dry_run")?;
-    let bytes = body(request).await?;
+    let bytes = body(app, request).await?;
     let draft = definition(headers, &bytes)?;
     let change = app.manager.create_service(&principal, draft.definition, &draft.token, dry_run).await?;
     let mut answer = if dry_run { dry(&change, &principal) } else { StatusCode::CREATED.into_response() };
@@ -143,7 +146,7 @@ pub(in super::super) async fn update_service(State(app): State<Arc<App>>, reques
 async fn update(app: &App, headers: &HeaderMap, request: Request) -> Result<Response, Refused> {
     let principal = authenticate(app, headers).await?;
     let dry_run = Query::of(request.uri()).flag("dry_run")?;
-    let bytes = body(request).await?;
+    let bytes = body(app, request).await?;
     let draft = definition(headers, &bytes)?;
     let change = app.manager.update_service(&principal, draft.definition, &guard(headers), dry_run).await?;
     let mut answer = if dry_run { dry(&change, &principal) } else { StatusCode::NO_CONTENT.into_response() };

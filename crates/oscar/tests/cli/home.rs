@@ -1,0 +1,117 @@
+//! Somebody's machine: a home folder, the program, and maybe a manager.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use oscar_testkit::{Scratch, Server};
+
+pub(crate) struct Home {
+    folder: Scratch,
+}
+
+/// What a command left behind.
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    /// The output of a command that must have succeeded.
+    #[track_caller]
+    pub(crate) fn good(self) -> String {
+        self.ends(0).out
+    }
+
+    #[track_caller]
+    pub(crate) fn ends(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.out, self.err);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn says(self, text: &str) -> Self {
+        assert!(self.out.contains(text) || self.err.contains(text), "not said: {text}\n{}\n{}", self.out, self.err);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn never_says(self, text: &str) -> Self {
+        assert!(!self.out.contains(text) && !self.err.contains(text), "said: {text}\n{}\n{}", self.out, self.err);
+        self
+    }
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        Self { folder: Scratch::new("home") }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        self.folder.write(name, text)
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.path().join(".local/share/oscar")
+    }
+
+    pub(crate) fn clusters_file(&self) -> PathBuf {
+        self.path().join(".config/oscar/clusters.toml")
+    }
+
+    /// The program with nothing of this machine's environment.
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oscar"));
+        command.env_clear().env("HOME", self.path()).env("TMPDIR", self.path()).current_dir(self.path());
+        if let Some(path) = std::env::var_os("PATH") {
+            command.env("PATH", path);
+        }
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        self.run_with(arguments, &[], "")
+    }
+
+    pub(crate) fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)], input: &str) -> Ran {
+        let mut command = self.command();
+        command.args(arguments).envs(variables.iter().copied());
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        // A command that does not read its input may have closed it already.
+        let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
+        let Output { status, stdout, stderr } = child.wait_with_output().expect("the program ends");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
+    }
+
+    /// `oscar serve` in another terminal.
+    pub(crate) fn serve(&self) -> Server {
+        let mut command = self.command();
+        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        let mut server = Server::spawn("serve", self.path(), &mut command);
+        let url = self.data().join("url");
+        let ready = server.wait_ready(Duration::from_secs(20), || url.exists());
+        ready.unwrap_or_else(|why| panic!("the manager did not start: {why}"));
+        server
+    }
+
+    pub(crate) fn url(&self) -> String {
+        fs::read_to_string(self.data().join("url")).expect("the manager left its address").trim().to_owned()
+    }
+
+    pub(crate) fn password(&self) -> String {
+        fs::read_to_string(self.data().join("admin-password")).expect("the manager left its password").trim().to_owned()
+    }
+}

@@ -1,0 +1,14 @@
+//! What has to hold for every input.
+
+mod definition;
+mod fdl;
+mod quantity;
+mod record;
+mod request;
+mod service;
+
+pub use fdl::fdl;
+pub use quantity::quantity;
+pub use record::record;
+pub use request::request;
+pub use service::service;
