@@ -60,6 +60,9 @@ pub fn is_label_key(text: &str) -> bool {
     !name.is_empty() && is_label_value(name) && prefix.is_none_or(|p| p.len() <= 253 && p.split('.').all(is_dns_label))
 }
 
+/// What the id of a cluster may be, in the words of an error message.
+pub const CLUSTER_ID_RULE: &str = "at most 63 letters, digits, `-`, `_` and `.`";
+
 /// A user's name for a cluster. Upstream puts no rule on it; ours keeps it printable,
 /// short, and free of the `/` that separates it from a service name.
 pub fn is_cluster_id(text: &str) -> bool {

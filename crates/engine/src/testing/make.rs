@@ -1,54 +1,13 @@
 //! Factories of test values.
 
-use std::collections::BTreeMap;
-
-use oscar_model::federation::Federation;
 use oscar_model::identity::{Owner, Subject, User};
 use oscar_model::name::ServiceName;
-use oscar_model::quantity::Quantity;
 use oscar_model::secret::Secret;
-use oscar_model::service::expose::Expose;
-use oscar_model::service::{
-    Cluster, Definition, Environment, Isolation, LogLevel, Sensitive, Service, Synchronous, Visibility,
-};
+use oscar_model::service::{Cluster, Definition, Sensitive, Service};
 
 pub fn mk_definition(name: &str) -> Definition {
-    Definition {
-        name: ServiceName::parse(name).expect("test names are valid"),
-        cluster_id: String::new(),
-        memory: Quantity::parse("256Mi").expect("valid"),
-        cpu: Quantity::parse("0.2").expect("valid"),
-        total_memory: None,
-        total_cpu: None,
-        ephemeral_storage_request: None,
-        enable_gpu: false,
-        enable_sgx: false,
-        image_prefetch: false,
-        synchronous: Synchronous::default(),
-        federation: None::<Federation>,
-        log_level: LogLevel::Info,
-        image: "ghcr.io/grycap/cowsay".to_owned(),
-        alpine: false,
-        file_stage_in: false,
-        input: vec![],
-        output: vec![],
-        script: "#!/bin/sh\necho hello\n".to_owned(),
-        image_pull_secrets: vec![],
-        expose: Expose::default(),
-        environment: Environment::default(),
-        annotations: BTreeMap::new(),
-        vo: String::new(),
-        labels: BTreeMap::new(),
-        storage_providers: BTreeMap::new(),
-        clusters: BTreeMap::new(),
-        interlink_node_name: String::new(),
-        visibility: Visibility::Private,
-        allowed_users: vec![],
-        isolation: Isolation::Unset,
-        mount: None,
-        volume: None,
-        kserve: None,
-    }
+    let name = ServiceName::parse(name).expect("test names are valid");
+    Definition::new(name, "ghcr.io/grycap/cowsay", "#!/bin/sh\necho hello\n")
 }
 
 pub fn mk_service(name: &str, owner: &Owner) -> Service {

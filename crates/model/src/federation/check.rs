@@ -6,6 +6,7 @@ use crate::fault::{Faults, join, quoted};
 use crate::name::is_cluster_id;
 use crate::service::Definition;
 
+use super::topology::{MemberId, find_parent};
 use super::{Delegation, DelegationMode, Federation, Member, Target, Topology};
 
 /// The most members of one federation.
@@ -109,20 +110,15 @@ fn check_member(member: &Member, path: &str, faults: &mut Faults) {
 
 /// A member's parent must exist, and following parents must end at the coordinator.
 fn check_parents(federation: &Federation, faults: &mut Faults) {
-    let mut nodes: BTreeMap<String, Option<String>> = BTreeMap::new();
-    for member in &federation.members {
-        if let Target::Oscar { parent, .. } = &member.target {
-            nodes.insert(identity(member), parent.clone());
-        }
-    }
-    let find = |reference: &str| -> Option<String> {
-        if nodes.contains_key(reference) {
-            return Some(reference.to_owned());
-        }
-        let prefix = format!("{reference}/");
-        let mut matching = nodes.keys().filter(|id| id.starts_with(&prefix));
-        matching.next().filter(|_| matching.next().is_none()).cloned()
-    };
+    let members: BTreeSet<_> = federation.members.iter().filter_map(MemberId::of).collect();
+    let parents: BTreeMap<_, _> = federation
+        .members
+        .iter()
+        .filter_map(|member| match &member.target {
+            Target::Oscar { parent, .. } => Some((MemberId::of(member)?, parent.clone())),
+            Target::Endpoint { .. } => None,
+        })
+        .collect();
     for (index, member) in federation.members.iter().enumerate() {
         let Target::Oscar { parent: Some(parent), .. } = &member.target else { continue };
         let path = format!("federation.members[{index}].parent");
@@ -133,20 +129,17 @@ fn check_parents(federation: &Federation, faults: &mut Faults) {
         let mut steps = 0;
         let mut at = Some(parent.clone());
         while let Some(reference) = at {
-            let Some(node) = find(&reference) else {
-                faults.push(
-                    &path,
-                    quoted(&reference),
-                    "`<cluster_id>` or `<cluster_id>/<service_name>` of one other member",
-                );
+            let Some(node) = find_parent(&reference, &members) else {
+                let allowed = "`<cluster_id>` or `<cluster_id>/<service_name>` of one other member";
+                faults.push(&path, quoted(&reference), allowed);
                 break;
             };
             steps += 1;
-            if node == identity(member) || steps > nodes.len() {
+            if MemberId::of(member).as_ref() == Some(&node) || steps > members.len() {
                 faults.push(&path, quoted(parent), "a parent that is not below its own child");
                 break;
             }
-            at = nodes.get(&node).cloned().flatten();
+            at = parents.get(&node).cloned().flatten();
         }
     }
 }

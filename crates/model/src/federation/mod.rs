@@ -1,6 +1,9 @@
 //! The federation block of a definition: what it says, and whether it can be meant.
 
 pub mod check;
+pub mod expand;
+pub mod membership;
+pub mod topology;
 
 use std::collections::BTreeMap;
 

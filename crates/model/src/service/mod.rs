@@ -69,6 +69,47 @@ pub struct Definition {
 }
 
 impl Definition {
+    /// The least that a service needs, every default filled in.
+    pub fn new(name: ServiceName, image: &str, script: &str) -> Self {
+        let default = |text: &str| Quantity::parse(text).expect("the defaults are quantities");
+        Self {
+            name,
+            cluster_id: String::new(),
+            memory: default(DEFAULT_MEMORY),
+            cpu: default(DEFAULT_CPU),
+            total_memory: None,
+            total_cpu: None,
+            ephemeral_storage_request: None,
+            enable_gpu: false,
+            enable_sgx: false,
+            image_prefetch: false,
+            synchronous: Synchronous::default(),
+            federation: None,
+            log_level: LogLevel::default(),
+            image: image.to_owned(),
+            alpine: false,
+            file_stage_in: false,
+            input: Vec::new(),
+            output: Vec::new(),
+            script: script.to_owned(),
+            image_pull_secrets: Vec::new(),
+            expose: Expose::default(),
+            environment: Environment::default(),
+            annotations: BTreeMap::new(),
+            vo: String::new(),
+            labels: BTreeMap::new(),
+            storage_providers: StorageProviders::new(),
+            clusters: BTreeMap::new(),
+            interlink_node_name: String::new(),
+            visibility: Visibility::default(),
+            allowed_users: Vec::new(),
+            isolation: Isolation::default(),
+            mount: None,
+            volume: None,
+            kserve: None,
+        }
+    }
+
     /// Whether another cluster's coordinator deployed it.
     pub fn is_worker(&self) -> bool {
         self.annotations.get(WORKER_ANNOTATION).is_some_and(|value| value == "true")
