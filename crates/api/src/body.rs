@@ -33,7 +33,6 @@ pub struct Config {
 }
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
-#[expect(clippy::struct_excessive_bools, reason = "the wire has these")]
 pub struct ConfigSection {
     pub name: String,
     pub namespace: String,

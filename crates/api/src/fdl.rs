@@ -4,7 +4,8 @@
 //! inline (`- name: …`). Top-level `storage_providers` and `clusters` belong to every service
 //! of the file; what a service says itself comes first.
 
-use oscar_model::fault::{Faults, join};
+use oscar_model::fault::{Faults, join, quoted};
+use oscar_model::name::{CLUSTER_ID_RULE, is_cluster_id};
 
 use crate::service::{Draft, Mode, decode};
 use crate::tree::{Malformed, Node, Value, parse_yaml};
@@ -64,7 +65,13 @@ pub fn entries(text: &str) -> Result<Vec<Entry>, FdlError> {
 /// Reads one service of a file.
 pub fn decode_entry(entry: &Entry) -> Result<Draft, Faults> {
     let mut draft = decode(&entry.node, &entry.path, Mode::Yaml)?;
-    if draft.definition.cluster_id.is_empty() {
+    if draft.definition.cluster_id.is_empty() && !entry.cluster.is_empty() {
+        if !is_cluster_id(&entry.cluster) {
+            let mut faults = Faults::default();
+            faults.push(&entry.path, quoted(&entry.cluster), CLUSTER_ID_RULE);
+            faults.0[0].line = entry.node.line;
+            return Err(faults);
+        }
         draft.definition.cluster_id.clone_from(&entry.cluster);
     }
     Ok(draft)
@@ -73,13 +80,12 @@ pub fn decode_entry(entry: &Entry) -> Result<Draft, Faults> {
 /// The one service of a body that was sent to the API.
 pub fn decode_single(text: &str) -> Result<Draft, FdlError> {
     let entries = entries(text)?;
-    match entries.as_slice() {
-        [entry] => decode_entry(entry).map_err(FdlError::Faults),
-        _ => {
-            let mut faults = Faults::default();
-            faults.push("functions.oscar", format!("{} services", entries.len()), "one service per request");
-            Err(FdlError::Faults(faults))
-        }
+    if let [entry] = entries.as_slice() {
+        decode_entry(entry).map_err(FdlError::Faults)
+    } else {
+        let mut faults = Faults::default();
+        faults.push("functions.oscar", format!("{} services", entries.len()), "one service per request");
+        Err(FdlError::Faults(faults))
     }
 }
 

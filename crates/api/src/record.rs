@@ -33,10 +33,15 @@ pub fn from_text(config: &str, script: &str, namespace: &str) -> Result<Service,
     let owner = Owner::parse(&owner).ok_or_else(|| "owner: it is no subject".to_owned())?;
     let mut definition = draft.definition;
     script.clone_into(&mut definition.script);
+    let owner_name = match owner {
+        // The administrator is an account and no person; his label is the same word everywhere.
+        Owner::Admin => String::new(),
+        Owner::User(_) => owner_name(&node, &text("owner_name")),
+    };
     Ok(Service {
         definition,
         owner,
-        owner_name: owner_name(&node, &text("owner_name")),
+        owner_name,
         token: Secret::new(draft.token.expose()),
         namespace: namespace.to_owned(),
         bucket_list: texts(node.get("bucket_list")),

@@ -53,6 +53,14 @@ pub struct Change {
     pub revision: Option<Revision>,
 }
 
+/// A service as an update leaves it.
+struct Update {
+    service: Service,
+    sensitive: Sensitive,
+    /// Whether that is what is stored already, secrets included.
+    same: bool,
+}
+
 /// How often an update that named no revision is tried again when others change the same
 /// service at the same moment.
 const TRIES: usize = 16;
@@ -103,9 +111,8 @@ impl Manager {
         let mut tries = TRIES;
         loop {
             let stored = self.changeable(principal, &name, guard).await?;
-            let (service, sensitive) = self.updated(principal, definition.clone(), &stored).await?;
+            let Update { service, sensitive, same } = self.updated(principal, definition.clone(), &stored).await?;
             if dry_run {
-                let same = service == stored.service;
                 let action = if same { Action::Nothing } else { Action::Update };
                 return Ok(Change { action, service, revision: None });
             }
@@ -167,7 +174,7 @@ impl Manager {
         principal: &Principal,
         mut definition: Definition,
         stored: &Stored,
-    ) -> Result<(Service, Sensitive), Failure> {
+    ) -> Result<Update, Failure> {
         let former = &stored.service;
         keep_provider_secrets(&mut definition, &former.definition);
         if definition.vo.is_empty() {
@@ -187,7 +194,9 @@ impl Manager {
         let kept = self.ports.services.reveal(former.name()).await;
         let kept = kept.map_err(|error| Failure::of_service(error, former.name()))?;
         let sensitive = Sensitive::take_from(&mut definition).keeping(&kept, &definition.clusters);
-        Ok((Service { definition, ..former.clone() }, sensitive))
+        let service = Service { definition, ..former.clone() };
+        let same = service == *former && sensitive == kept;
+        Ok(Update { service, sensitive, same })
     }
 
     async fn complete(&self, principal: &Principal, definition: &mut Definition) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! The manager: ports, the operator's policy, and the use cases on them.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use oscar_model::access::{Action as Wish, decide};
@@ -149,6 +150,14 @@ impl Manager {
     pub(crate) fn new_token(&self) -> Secret {
         let mut bytes = [0u8; 32];
         self.ports.entropy.fill(&mut bytes);
-        Secret::new(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+        Secret::new(hex(&bytes))
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

@@ -82,6 +82,12 @@ async fn a_dry_run_changes_nothing() {
     house.manager.create_service(&Principal::Admin, mk_definition("a"), &none(), false).await.expect("made");
     let same = house.manager.update_service(&Principal::Admin, mk_definition("a"), &Guard::Any, true).await;
     assert_eq!(same.map(|change| change.action), Ok(Action::Nothing));
+    let mut rotated = mk_definition("a");
+    rotated.environment.secrets.insert("KEY".to_owned(), Secret::new("new"));
+    house.manager.update_service(&Principal::Admin, rotated.clone(), &Guard::Any, false).await.expect("changed");
+    rotated.environment.secrets.insert("KEY".to_owned(), Secret::new("newer"));
+    let dry = house.manager.update_service(&Principal::Admin, rotated, &Guard::Any, true).await;
+    assert_eq!(dry.map(|change| change.action), Ok(Action::Update), "another value of a secret is a change");
     house.manager.remove_service(&Principal::Admin, &name("a"), &Guard::Any, true).await.expect("fine");
     assert!(house.services.get(&name("a")).await.expect("read").is_some());
 }

@@ -4,6 +4,8 @@
 mod go;
 #[path = "cli/home.rs"]
 mod home;
+#[path = "cli/tls.rs"]
+mod tls;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

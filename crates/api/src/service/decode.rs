@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use oscar_model::fault::{Faults, quoted};
 use oscar_model::image::{IMAGE_RULE, is_image};
 use oscar_model::name::{
-    SERVICE_NAME_RULE, ServiceName, is_cluster_id, is_dns_label, is_label_key, is_label_value, is_variable_name,
+    CLUSTER_ID_RULE, SERVICE_NAME_RULE, ServiceName, is_cluster_id, is_dns_label, is_label_key, is_label_value,
+    is_variable_name,
 };
 use oscar_model::quantity::Quantity;
 use oscar_model::secret::Secret;
 use oscar_model::service::labels::is_reserved;
-use oscar_model::service::storage::Place;
+use oscar_model::service::storage::{BUCKET_RULE, Place, is_bucket_name};
 use oscar_model::service::{
     DEFAULT_CPU, DEFAULT_MEMORY, Definition, Environment, Isolation, LogLevel, Synchronous, Visibility,
 };
@@ -93,6 +94,7 @@ pub fn decode(node: &Node, path: &str, mode: Mode) -> Result<Draft, Faults> {
     if strict {
         check_texts(&fields, &definition);
         definition.normalise_paths();
+        check_buckets(&fields, &definition);
     }
     let token = Secret::new(fields.text("token"));
     let mut faults = reader.into_faults();
@@ -149,6 +151,19 @@ fn allowed_users(fields: &Fields<'_>) -> Vec<String> {
     trimmed.filter(|user| !user.is_empty()).collect()
 }
 
+/// A path without a bucket gets the one of its service, whose name may be too short for that.
+fn check_buckets(fields: &Fields<'_>, definition: &Definition) {
+    for (key, list) in [("input", &definition.input), ("output", &definition.output)] {
+        for (index, io) in list.iter().enumerate() {
+            let path = format!("{key}[{index}].path");
+            let fits = io.bucket().is_none_or(is_bucket_name);
+            if !fits && !fields.reader().has_fault_at(&fields.path(&path)) {
+                fields.fault(&path, quoted(&io.path), format!("to begin with the name of a bucket: {BUCKET_RULE}"));
+            }
+        }
+    }
+}
+
 /// Rules on texts that are values rather than structure.
 fn check_texts(fields: &Fields<'_>, definition: &Definition) {
     let reader = fields.reader();
@@ -162,7 +177,7 @@ fn check_texts(fields: &Fields<'_>, definition: &Definition) {
         "cluster_id",
         definition.cluster_id.is_empty() || is_cluster_id(&definition.cluster_id),
         &definition.cluster_id,
-        "at most 63 letters, digits, `-`, `_` and `.`",
+        CLUSTER_ID_RULE,
     );
     if !definition.script.is_empty() && definition.script.len() > MOST_SCRIPT {
         fields.fault("script", format!("{} bytes", definition.script.len()), "at most 1 MiB");

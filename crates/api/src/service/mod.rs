@@ -4,8 +4,10 @@ mod decode;
 mod decode_parts;
 mod encode;
 mod encode_providers;
+mod request;
 
 pub use decode::{Draft, Mode, decode};
 pub use decode_parts::{clusters, providers};
 pub(crate) use encode::full;
 pub use encode::{DeploymentSummary, ServiceBody, encode};
+pub use request::{DefinitionFile, ServiceRequest};

@@ -213,6 +213,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The fields of a map below; no fields when it is absent.
+    #[must_use]
     pub fn fields(&self, key: &str) -> Fields<'a> {
         match self.get(key) {
             Some(node) => self.reader.fields_of(node, &self.path(key)),

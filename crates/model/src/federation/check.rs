@@ -87,7 +87,7 @@ fn identity(member: &Member) -> String {
 fn check_member(member: &Member, path: &str, faults: &mut Faults) {
     match &member.target {
         Target::Oscar { cluster_id, .. } if !is_cluster_id(cluster_id) => {
-            faults.push(join(path, "cluster_id"), quoted(cluster_id), "1 to 63 letters, digits, `-`, `_` and `.`")
+            faults.push(join(path, "cluster_id"), quoted(cluster_id), "1 to 63 letters, digits, `-`, `_` and `.`");
         }
         Target::Endpoint { url } if !is_http_url(url) => {
             faults.push(join(path, "url"), quoted(url), "an http or https address");

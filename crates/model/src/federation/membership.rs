@@ -273,8 +273,12 @@ mod tests {
         ) {
             let start = mk_state(&before, "a");
             let (mut one, mut two) = (start.clone(), start);
-            left.iter().for_each(|edit| apply(&mut one, edit, "a"));
-            right.iter().for_each(|edit| apply(&mut two, edit, "b"));
+            for edit in &left {
+                apply(&mut one, edit, "a");
+            }
+            for edit in &right {
+                apply(&mut two, edit, "b");
+            }
             prop_assert_eq!(merged(&one, &two), merged(&two, &one));
         }
     }
@@ -297,13 +301,13 @@ mod tests {
     fn a_removal_is_forgotten_when_every_living_member_has_seen_it() {
         let mut state = Membership::default();
         state.add(id(0), Attributes::default(), String::new(), "a");
-        let stale = state.clone();
+        let missed = state.clone();
         state.remove(&id(0), "a");
         state.acknowledge("a");
         let living = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
         state.forget(&living);
         assert_eq!(state.removed().count(), 1, "b has not seen it");
-        assert!(!merged(&state, &stale).is_member(&id(0)), "who missed it does not bring it back");
+        assert!(!merged(&state, &missed).is_member(&id(0)), "who missed it does not bring it back");
         state.acknowledge("b");
         state.forget(&living);
         assert_eq!(state.removed().count(), 0);

@@ -36,10 +36,10 @@ mod tests {
 
     #[test]
     fn changes_are_shown_with_what_is_around_them() {
-        let old = "a: 1\nb: 2\nc: 3\nd: 4\ne: 5\nf: 6\ng: 7\nh: 8\n";
-        let new = "a: 1\nb: 2\nc: 3\nd: 40\ne: 5\nf: 6\ng: 7\nh: 8\ni: 9\n";
+        let old = "a: 1\nb: 2\nc: 3\nd: 4\ne: 5\nf: 6\ng: 7\nh: 8\ni: 9\n";
+        let new = "a: 1\nb: 2\nc: 3\nd: 40\ne: 5\nf: 6\ng: 7\nh: 8\ni: 9\nj: 10\n";
         let expected =
-            "    b: 2\n    c: 3\n  - d: 4\n  + d: 40\n    e: 5\n    f: 6\n    …\n    g: 7\n    h: 8\n  + i: 9\n";
+            "    b: 2\n    c: 3\n  - d: 4\n  + d: 40\n    e: 5\n    f: 6\n    …\n    h: 8\n    i: 9\n  + j: 10\n";
         assert_eq!(render(old, new, Paint(false)), expected);
         assert_eq!(render(old, old, Paint(false)), "");
     }

@@ -94,7 +94,9 @@ fn unreachable(message: String, cause: &str) -> Failure {
     let failure = Failure::new(Exit::Unreachable, message);
     let cause = cause.to_ascii_lowercase();
     if cause.contains("certificate") || cause.contains("unknownissuer") {
-        return failure.hint("if the manager has a certificate of its own, add the cluster again with `--ca FILE`");
+        return failure
+            .hint("if a private authority signed it, add the cluster again with `--ca FILE`")
+            .hint("`--insecure` accepts any certificate, for a manager on your own desk");
     }
     if cause.contains("timed out") || cause.contains("timeout") {
         return failure.hint("the manager may still be at work: look with `oscar service list` before you try again");

@@ -174,7 +174,7 @@ async fn plan_one(
     // Another kind of manager would ignore that it is a dry run and create the service.
     let change = if ours {
         let result = client.dry_run(&body, value.is_some()).await.map_err(failed)?;
-        Change::from_dry_run(value.as_ref(), &body, &result)
+        Change::from_dry_run(value.as_ref(), &result)
     } else {
         Change::computed(value.as_ref(), &body)
     };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::cli::definition::{body, view, yaml};
+use crate::cli::definition::{view, yaml};
 use crate::cli::diff;
 use crate::cli::screen::Paint;
 
@@ -41,13 +41,12 @@ pub(super) struct Change {
 
 impl Change {
     /// From the dry run of a manager of our kind, which was sent `wanted`.
-    pub(super) fn from_dry_run(existing: Option<&Value>, wanted: &Value, result: &Value) -> Self {
+    pub(super) fn from_dry_run(existing: Option<&Value>, result: &Value) -> Self {
         let before = existing.map_or(Value::Null, view::definition);
         let after = view::definition(&result["service"]);
         let action = match result["action"].as_str() {
             Some("create") => Action::Create,
-            // The comparison leaves secrets out: one that is given may be new, and must not get lost.
-            Some("none") if !body::gives_secrets(wanted) => Action::Unchanged,
+            Some("none") => Action::Unchanged,
             _ => Action::Update,
         };
         Self { action, before, after }
@@ -180,14 +179,11 @@ mod tests {
         let mut after = stored();
         after["cpu"] = json!("2");
         let result = json!({"dry_run": true, "action": "update", "service": after});
-        let change = Change::from_dry_run(Some(&stored()), &wanted("cpu: 2\n"), &result);
+        let change = Change::from_dry_run(Some(&stored()), &result);
         assert_eq!(change.action, Action::Update);
         let lines = change.lines(Paint(false));
         assert!(lines.contains("+ cpu: \"2\"") && !lines.contains("SECRET"), "{lines}");
         let none = json!({"action": "none", "service": stored()});
-        let action = |wanted: &Value| Change::from_dry_run(Some(&stored()), wanted, &none).action;
-        assert_eq!(action(&wanted("")), Action::Unchanged);
-        assert_eq!(action(&wanted("environment: {secrets: {KEY: ''}}\n")), Action::Unchanged);
-        assert_eq!(action(&wanted("environment: {secrets: {KEY: new}}\n")), Action::Update);
+        assert_eq!(Change::from_dry_run(Some(&stored()), &none).action, Action::Unchanged);
     }
 }

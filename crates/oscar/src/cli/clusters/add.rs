@@ -95,10 +95,12 @@ pub(in crate::cli) fn is_loopback(url: &str) -> bool {
 
 /// Its path from everywhere; the client is started in another folder next time.
 fn readable_ca(path: &PathBuf) -> Result<PathBuf, Failure> {
-    let full = std::fs::canonicalize(path)
-        .and_then(|full| std::fs::File::open(&full).map(|_| full))
-        .map_err(|error| Failure::io(format!("the certificate authority {} cannot be read", path.display()), &error))?;
-    Ok(full)
+    let failed = |error| Failure::io(format!("the certificate authority {} cannot be read", path.display()), &error);
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    if !text.contains("-----BEGIN CERTIFICATE-----") {
+        return Err(Failure::new(Exit::Usage, format!("{} is no certificate in PEM form", path.display())));
+    }
+    std::fs::canonicalize(path).map_err(failed)
 }
 
 fn read_credentials(args: &AddArgs, cluster: &mut Cluster) -> Result<(), Failure> {

@@ -128,14 +128,6 @@ pub(in crate::cli) fn with_single_ports(body: &mut Value) {
     }
 }
 
-/// Whether it carries values that no manager ever gives back.
-pub(in crate::cli) fn gives_secrets(body: &Value) -> bool {
-    let given = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-    let secrets = body["environment"]["secrets"].as_object().into_iter().flat_map(Map::values);
-    let passwords = body["clusters"].as_object().into_iter().flat_map(Map::values);
-    secrets.chain(passwords.map(|cluster| &cluster["auth_password"])).any(given)
-}
-
 /// The names of secrets that are given without a value.
 pub(in crate::cli) fn blank_secrets(body: &Value) -> Vec<String> {
     let none = Map::new();
