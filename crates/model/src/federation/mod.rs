@@ -3,6 +3,8 @@
 pub mod check;
 pub mod expand;
 pub mod membership;
+pub mod plan;
+pub mod sync;
 pub mod topology;
 
 use std::collections::BTreeMap;
