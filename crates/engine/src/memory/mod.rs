@@ -2,6 +2,7 @@
 
 mod cluster;
 mod identity;
+mod journal;
 mod services;
 mod settings;
 mod time;
@@ -9,6 +10,7 @@ mod users;
 
 pub use cluster::MemoryCluster;
 pub use identity::MemoryIdentity;
+pub use journal::MemoryJournal;
 pub use services::MemoryServices;
 pub use settings::MemorySettings;
 pub use time::{FixedClock, SeededEntropy};

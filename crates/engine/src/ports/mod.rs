@@ -5,6 +5,8 @@ pub mod buckets;
 pub mod clock;
 pub mod cluster;
 pub mod identity;
+pub mod journal;
+pub mod peers;
 pub mod services;
 pub mod settings;
 pub mod users;

@@ -1,0 +1,190 @@
+//! The member's side: what a manager does when a coordinator deploys to it.
+//!
+//! Whatever stands under the name is kept before it is touched, labelled with the operation, so
+//! that a rollback restores it exactly, secrets included.
+
+use std::sync::Arc;
+
+use oscar_model::federation::expand::{FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION};
+use oscar_model::federation::plan::{Found, Origination};
+use oscar_model::identity::{Owner, Principal};
+use oscar_model::name::ServiceName;
+use oscar_model::secret::Secret;
+use oscar_model::service::{Definition, Sensitive, Service};
+
+use crate::failure::Failure;
+use crate::ports::journal::{Former, Journal};
+use crate::ports::services::{Services, Stored};
+
+pub struct Member {
+    pub services: Arc<dyn Services>,
+    pub journal: Arc<dyn Journal>,
+}
+
+fn adopted(federation_id: &str) -> String {
+    format!("adopted:{federation_id}")
+}
+
+fn annotation<'a>(definition: &'a Definition, key: &str) -> &'a str {
+    definition.annotations.get(key).map_or("", String::as_str)
+}
+
+impl Member {
+    /// What a coordinator of `federation_id` finds here.
+    pub async fn look(&self, owner: &Principal, name: &ServiceName, federation_id: &str) -> Result<Found, Failure> {
+        let Some(stored) = self.get(name).await? else { return Ok(Found::Nothing) };
+        if !owner.acts_for(&stored.service.owner) {
+            return Ok(Found::SomebodyElses);
+        }
+        let definition = &stored.service.definition;
+        match annotation(definition, FEDERATION_ID_ANNOTATION) {
+            "" => Ok(Found::Plain),
+            id if id == federation_id => {
+                let kept = self.journal.former(name, &adopted(federation_id)).await?;
+                let origination = if kept.is_some() { Origination::Adopted } else { Origination::Created };
+                Ok(Found::Replica { origination, definition: Box::new(definition.clone()) })
+            }
+            _ => Ok(Found::OtherFederation),
+        }
+    }
+
+    /// Creates, takes over or updates the replica. Repeating an operation changes nothing.
+    pub async fn deploy(
+        &self,
+        owner: &Principal,
+        home: &str,
+        mut definition: Definition,
+        token: &Secret,
+    ) -> Result<(), Failure> {
+        let name = definition.name.clone();
+        let federation_id = annotation(&definition, FEDERATION_ID_ANNOTATION).to_owned();
+        let operation = annotation(&definition, OPERATION_ANNOTATION).to_owned();
+        let sensitive = Sensitive::take_from(&mut definition);
+        let Some(stored) = self.get(&name).await? else {
+            self.keep(&name, &operation, None).await?;
+            let service = Service {
+                definition,
+                owner: owner_of(owner),
+                owner_name: owner.user().map(|user| user.name.clone()).unwrap_or_default(),
+                token: token.clone(),
+                namespace: home.to_owned(),
+                bucket_list: Vec::new(),
+            };
+            let created = self.services.create(service, sensitive).await;
+            return created.map(drop).map_err(|error| Failure::of_service(error, &name));
+        };
+        if !owner.acts_for(&stored.service.owner) {
+            return Err(Failure::Exists(name));
+        }
+        match annotation(&stored.service.definition, FEDERATION_ID_ANNOTATION) {
+            id if id == federation_id => {
+                if annotation(&stored.service.definition, OPERATION_ANNOTATION) == operation {
+                    return Ok(());
+                }
+            }
+            "" => self.keep(&name, &adopted(&federation_id), Some(&stored)).await?,
+            _ => return Err(Failure::Exists(name)),
+        }
+        self.keep(&name, &operation, Some(&stored)).await?;
+        let service = Service { definition, token: token.clone(), ..stored.service.clone() };
+        let replaced = self.services.replace(service, sensitive, &stored.revision).await;
+        replaced.map(drop).map_err(|error| Failure::of_service(error, &name))
+    }
+
+    /// Removes what the federation created, gives back what it adopted, and leaves alone what
+    /// is not its own.
+    pub async fn withdraw(
+        &self,
+        owner: &Principal,
+        name: &ServiceName,
+        federation_id: &str,
+        operation: &str,
+    ) -> Result<(), Failure> {
+        let Some(stored) = self.get(name).await? else { return Ok(()) };
+        let ours = owner.acts_for(&stored.service.owner)
+            && annotation(&stored.service.definition, FEDERATION_ID_ANNOTATION) == federation_id;
+        if !ours {
+            return Ok(());
+        }
+        self.keep(name, operation, Some(&stored)).await?;
+        let kept = self.journal.former(name, &adopted(federation_id)).await?;
+        match kept.and_then(|former| former.service) {
+            Some((service, sensitive)) => {
+                let replaced = self.services.replace(service, sensitive, &stored.revision).await;
+                replaced.map_err(|error| Failure::of_service(error, name))?;
+                Ok(self.journal.forget_former(name, &adopted(federation_id)).await?)
+            }
+            None => {
+                let removed = self.services.remove(name, Some(&stored.revision)).await;
+                removed.map_err(|error| Failure::of_service(error, name))
+            }
+        }
+    }
+
+    /// Puts back what stood here before the operation; nothing when it never arrived, or when
+    /// somebody has changed the service since.
+    pub async fn undo(&self, owner: &Principal, name: &ServiceName, operation: &str) -> Result<(), Failure> {
+        let Some(former) = self.journal.former(name, operation).await? else { return Ok(()) };
+        let stored = self.get(name).await?;
+        let written_by_it = stored.as_ref().is_none_or(|stored| {
+            owner.acts_for(&stored.service.owner)
+                && annotation(&stored.service.definition, OPERATION_ANNOTATION) == operation
+        });
+        if written_by_it {
+            let federation_id = stored
+                .as_ref()
+                .map(|stored| annotation(&stored.service.definition, FEDERATION_ID_ANNOTATION).to_owned());
+            self.restore(name, stored.as_deref(), former).await?;
+            if let Some(federation_id) = federation_id {
+                self.forget_adoption(name, &federation_id).await?;
+            }
+        }
+        Ok(self.journal.forget_former(name, operation).await?)
+    }
+
+    async fn restore(&self, name: &ServiceName, stored: Option<&Stored>, former: Former) -> Result<(), Failure> {
+        let restored = match (stored, former.service) {
+            (None, None) => Ok(()),
+            (Some(stored), None) => self.services.remove(name, Some(&stored.revision)).await,
+            (None, Some((service, sensitive))) => self.services.create(service, sensitive).await.map(drop),
+            (Some(stored), Some((service, sensitive))) => {
+                self.services.replace(service, sensitive, &stored.revision).await.map(drop)
+            }
+        };
+        restored.map_err(|error| Failure::of_service(error, name))
+    }
+
+    /// What is plain again is no longer adopted.
+    async fn forget_adoption(&self, name: &ServiceName, federation_id: &str) -> Result<(), Failure> {
+        let stored = self.get(name).await?;
+        let still = stored
+            .is_some_and(|stored| annotation(&stored.service.definition, FEDERATION_ID_ANNOTATION) == federation_id);
+        if !still {
+            self.journal.forget_former(name, &adopted(federation_id)).await?;
+        }
+        Ok(())
+    }
+
+    async fn get(&self, name: &ServiceName) -> Result<Option<Arc<Stored>>, Failure> {
+        self.services.get(name).await.map_err(|error| Failure::of_service(error, name))
+    }
+
+    async fn keep(&self, name: &ServiceName, label: &str, stored: Option<&Arc<Stored>>) -> Result<(), Failure> {
+        let service = match stored {
+            None => None,
+            Some(stored) => {
+                let sensitive = self.services.reveal(name).await;
+                let sensitive = sensitive.map_err(|error| Failure::of_service(error, name))?;
+                Some((stored.service.clone(), sensitive))
+            }
+        };
+        Ok(self.journal.keep_former(&Former { name: name.clone(), label: label.to_owned(), service }).await?)
+    }
+}
+
+fn owner_of(principal: &Principal) -> Owner {
+    match principal {
+        Principal::User(user) => Owner::User(user.subject.clone()),
+        Principal::Admin | Principal::ServiceToken(_) => Owner::Admin,
+    }
+}

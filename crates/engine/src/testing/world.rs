@@ -1,0 +1,331 @@
+//! Several clusters in one process: the real engine in each, and between them a network that
+//! loses requests or answers, and managers that crash, exactly where a test says.
+//!
+//! Every call to a port of the coordinator is counted. A scenario is run once to learn how many
+//! there are, and then once for each of them with a strike there.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use oscar_model::federation::plan::Found;
+use oscar_model::identity::Principal;
+use oscar_model::name::ServiceName;
+use oscar_model::secret::Secret;
+use oscar_model::service::{Definition, Sensitive, Service};
+
+use crate::federate::{Federator, Member};
+use crate::memory::{MemoryJournal, MemoryServices};
+use crate::ports::StoreError;
+use crate::ports::journal::{FederationRecord, Former, Journal, Operation};
+use crate::ports::peers::{Call, PeerError, Peers};
+use crate::ports::services::{Entry, Revision, Scope, Services, Stored};
+
+/// What happens at the chosen call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strike {
+    /// The request is lost: no effect, and the caller is told so.
+    FailBefore,
+    /// The answer is lost: the effect is there, and the caller does not know.
+    FailAfter,
+    /// The manager dies before the call has an effect.
+    CrashBefore,
+    /// The manager dies when the call has had its effect.
+    CrashAfter,
+}
+
+/// Counts calls and strikes at one of them.
+#[derive(Default)]
+pub struct Fate {
+    calls: AtomicUsize,
+    strike: Mutex<Option<(usize, Strike)>>,
+    crashed: tokio::sync::Notify,
+}
+
+impl Fate {
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// Starts counting anew, to strike at call `at`.
+    pub fn plan(&self, strike: Option<(usize, Strike)>) {
+        self.calls.store(0, Ordering::SeqCst);
+        *self.strike.lock().unwrap_or_else(PoisonError::into_inner) = strike;
+    }
+
+    /// Runs `work` until it ends or the manager dies: then everything it held is dropped.
+    pub async fn live<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.crashed.notified() => None,
+            done = work => Some(done),
+        }
+    }
+
+    async fn call<T>(&self, lost: impl Fn() -> Option<T>, work: impl Future<Output = T>) -> T {
+        let number = self.calls.fetch_add(1, Ordering::SeqCst);
+        let planned = *self.strike.lock().unwrap_or_else(PoisonError::into_inner);
+        let strike = planned.filter(|(at, _)| *at == number).map(|(_, strike)| strike);
+        match strike {
+            None => work.await,
+            Some(Strike::FailBefore) => match lost() {
+                Some(error) => error,
+                None => work.await,
+            },
+            Some(Strike::FailAfter) => {
+                let done = work.await;
+                lost().unwrap_or(done)
+            }
+            Some(Strike::CrashBefore) => self.die().await,
+            Some(Strike::CrashAfter) => {
+                let _ = work.await;
+                self.die().await
+            }
+        }
+    }
+
+    async fn die<T>(&self) -> T {
+        self.crashed.notify_one();
+        std::future::pending().await
+    }
+}
+
+/// One cluster: what it keeps, and whether it answers.
+pub struct Cluster {
+    pub services: Arc<MemoryServices>,
+    pub journal: Arc<MemoryJournal>,
+    down: Mutex<bool>,
+}
+
+impl Cluster {
+    fn member(&self) -> Member {
+        Member { services: self.services.clone(), journal: self.journal.clone() }
+    }
+
+    pub fn set_down(&self, down: bool) {
+        *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
+    }
+
+    fn is_down(&self) -> bool {
+        *self.down.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Everything that a user could see or lose here, secrets included.
+    pub async fn snapshot(&self) -> BTreeMap<String, (Service, Sensitive)> {
+        let mut seen = BTreeMap::new();
+        for entry in self.services.list(&Scope::All).await.expect("listed") {
+            if let Entry::Good(stored) = entry {
+                let sensitive = self.services.reveal(stored.service.name()).await.expect("revealed");
+                seen.insert(stored.service.name().to_string(), (stored.service.clone(), sensitive));
+            }
+        }
+        seen
+    }
+}
+
+/// Clusters by endpoint, and the fate of the coordinator at the first of them.
+pub struct World {
+    pub clusters: BTreeMap<String, Arc<Cluster>>,
+    pub fate: Arc<Fate>,
+    /// How often something was written at a member.
+    pub writes: Arc<AtomicUsize>,
+}
+
+impl World {
+    pub fn new(endpoints: &[&str]) -> Self {
+        let mk = |endpoint: &&str| {
+            let cluster = Cluster { services: Arc::default(), journal: Arc::default(), down: Mutex::new(false) };
+            ((*endpoint).to_owned(), Arc::new(cluster))
+        };
+        Self { clusters: endpoints.iter().map(mk).collect(), fate: Arc::default(), writes: Arc::default() }
+    }
+
+    pub fn at(&self, endpoint: &str) -> &Arc<Cluster> {
+        &self.clusters[endpoint]
+    }
+
+    /// The coordinator's engine at `endpoint`, every call of it in the hands of fate. A restart
+    /// after a crash is another one of these.
+    pub fn federator(&self, endpoint: &str) -> Federator {
+        let home = self.at(endpoint);
+        Federator {
+            services: Arc::new(Fated { inner: home.services.clone() as Arc<dyn Services>, fate: self.fate.clone() }),
+            journal: Arc::new(Fated { inner: home.journal.clone() as Arc<dyn Journal>, fate: self.fate.clone() }),
+            peers: Arc::new(Network {
+                clusters: self.clusters.clone(),
+                fate: self.fate.clone(),
+                writes: self.writes.clone(),
+            }),
+        }
+    }
+
+    pub async fn snapshot(&self) -> BTreeMap<String, BTreeMap<String, (Service, Sensitive)>> {
+        let mut all = BTreeMap::new();
+        for (endpoint, cluster) in &self.clusters {
+            all.insert(endpoint.clone(), cluster.snapshot().await);
+        }
+        all
+    }
+}
+
+struct Network {
+    clusters: BTreeMap<String, Arc<Cluster>>,
+    fate: Arc<Fate>,
+    writes: Arc<AtomicUsize>,
+}
+
+impl Network {
+    fn reach(&self, call: &Call<'_>) -> Result<Member, PeerError> {
+        let cluster = self.clusters.get(call.endpoint).filter(|cluster| !cluster.is_down());
+        cluster.map(|cluster| cluster.member()).ok_or_else(lost)
+    }
+}
+
+fn lost() -> PeerError {
+    PeerError::Unreachable("no answer".to_owned())
+}
+
+fn refused(failure: &crate::Failure) -> PeerError {
+    PeerError::Refused(failure.to_string())
+}
+
+#[async_trait]
+impl Peers for Network {
+    async fn look(&self, call: &Call<'_>, federation_id: &str) -> Found {
+        let unreachable = || Some(Found::Unreachable("no answer".to_owned()));
+        self.fate
+            .call(unreachable, async {
+                let Ok(member) = self.reach(call) else { return Found::Unreachable("no answer".to_owned()) };
+                let found = member.look(call.owner, &call.member.service_name, federation_id).await;
+                found.unwrap_or_else(|failure| Found::Unreachable(failure.to_string()))
+            })
+            .await
+    }
+
+    async fn deploy(&self, call: &Call<'_>, definition: &Definition, token: &Secret) -> Result<(), PeerError> {
+        self.fate
+            .call(|| Some(Err(lost())), async {
+                let member = self.reach(call)?;
+                self.writes.fetch_add(1, Ordering::SeqCst);
+                let deployed = member.deploy(call.owner, "oscar-svc", definition.clone(), token).await;
+                deployed.map_err(|failure| refused(&failure))
+            })
+            .await
+    }
+
+    async fn withdraw(&self, call: &Call<'_>, federation_id: &str, operation: &str) -> Result<(), PeerError> {
+        self.fate
+            .call(|| Some(Err(lost())), async {
+                let member = self.reach(call)?;
+                self.writes.fetch_add(1, Ordering::SeqCst);
+                let name = &call.member.service_name;
+                let withdrawn = member.withdraw(call.owner, name, federation_id, operation).await;
+                withdrawn.map_err(|failure| refused(&failure))
+            })
+            .await
+    }
+
+    async fn undo(&self, call: &Call<'_>, operation: &str) -> Result<(), PeerError> {
+        self.fate
+            .call(|| Some(Err(lost())), async {
+                let member = self.reach(call)?;
+                let undone = member.undo(call.owner, &call.member.service_name, operation).await;
+                undone.map_err(|failure| refused(&failure))
+            })
+            .await
+    }
+}
+
+/// A port whose calls can be the last of their manager. The store of a living manager does not
+/// fail here: that is the business of the adapters' own tests.
+struct Fated<P: ?Sized> {
+    inner: Arc<P>,
+    fate: Arc<Fate>,
+}
+
+impl<P: ?Sized> Fated<P> {
+    async fn call<T>(&self, work: impl Future<Output = T>) -> T {
+        self.fate.call(|| None, work).await
+    }
+}
+
+#[async_trait]
+impl Services for Fated<dyn Services> {
+    async fn create(&self, service: Service, sensitive: Sensitive) -> Result<Arc<Stored>, StoreError> {
+        self.call(self.inner.create(service, sensitive)).await
+    }
+
+    async fn replace(
+        &self,
+        service: Service,
+        sensitive: Sensitive,
+        expected: &Revision,
+    ) -> Result<Arc<Stored>, StoreError> {
+        self.call(self.inner.replace(service, sensitive, expected)).await
+    }
+
+    async fn remove(&self, name: &ServiceName, expected: Option<&Revision>) -> Result<(), StoreError> {
+        self.call(self.inner.remove(name, expected)).await
+    }
+
+    async fn get(&self, name: &ServiceName) -> Result<Option<Arc<Stored>>, StoreError> {
+        self.call(self.inner.get(name)).await
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Vec<Entry>, StoreError> {
+        self.call(self.inner.list(scope)).await
+    }
+
+    async fn reveal(&self, name: &ServiceName) -> Result<Sensitive, StoreError> {
+        self.call(self.inner.reveal(name)).await
+    }
+}
+
+#[async_trait]
+impl Journal for Fated<dyn Journal> {
+    async fn put_operation(&self, operation: &Operation) -> Result<(), StoreError> {
+        self.call(self.inner.put_operation(operation)).await
+    }
+
+    async fn remove_operation(&self, id: &str) -> Result<(), StoreError> {
+        self.call(self.inner.remove_operation(id)).await
+    }
+
+    async fn operations(&self) -> Result<Vec<Operation>, StoreError> {
+        self.call(self.inner.operations()).await
+    }
+
+    async fn put_federation(&self, federation: &FederationRecord) -> Result<(), StoreError> {
+        self.call(self.inner.put_federation(federation)).await
+    }
+
+    async fn federation(&self, coordinator: &ServiceName) -> Result<Option<FederationRecord>, StoreError> {
+        self.call(self.inner.federation(coordinator)).await
+    }
+
+    async fn federations(&self) -> Result<Vec<FederationRecord>, StoreError> {
+        self.call(self.inner.federations()).await
+    }
+
+    async fn remove_federation(&self, federation_id: &str) -> Result<(), StoreError> {
+        self.call(self.inner.remove_federation(federation_id)).await
+    }
+
+    async fn keep_former(&self, former: &Former) -> Result<(), StoreError> {
+        self.call(self.inner.keep_former(former)).await
+    }
+
+    async fn former(&self, name: &ServiceName, label: &str) -> Result<Option<Former>, StoreError> {
+        self.call(self.inner.former(name, label)).await
+    }
+
+    async fn forget_former(&self, name: &ServiceName, label: &str) -> Result<(), StoreError> {
+        self.call(self.inner.forget_former(name, label)).await
+    }
+}
+
+/// The owner whom every cluster of a test knows.
+pub fn mk_federation_owner() -> Principal {
+    Principal::User(super::make::mk_user("federation-owner"))
+}

@@ -1,0 +1,298 @@
+//! Federations in a world of three clusters: created whole or not at all, also when a call is
+//! lost or the manager dies at any point; kept as they are wanted; removed without a trace.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use oscar_engine::federate::{Create, CreateFailure};
+use oscar_engine::ports::services::Services as _;
+use oscar_engine::testing::make::{mk_definition, mk_owner, mk_service};
+use oscar_engine::testing::world::{Strike, World, mk_federation_owner};
+use oscar_model::federation::{Delegation, Federation, LocalShare, Member, OnUnknown, Target, Topology};
+use oscar_model::identity::Owner;
+use oscar_model::name::ServiceName;
+use oscar_model::secret::Secret;
+use oscar_model::service::{Cluster, Sensitive, Service};
+
+const HOME: &str = "https://home";
+const MEMBERS: [(&str, &str, &str); 2] = [("a", "https://a", "replica-a"), ("b", "https://b", "replica-b")];
+
+fn name(text: &str) -> ServiceName {
+    ServiceName::parse(text).expect("valid")
+}
+
+fn owner() -> Owner {
+    mk_owner("federation-owner")
+}
+
+fn mk_create(topology: Topology, attempt: usize) -> Create {
+    let mut service = mk_service("coordinator", &owner());
+    let definition = &mut service.definition;
+    definition.cluster_id = "home".to_owned();
+    for (id, endpoint, _) in MEMBERS {
+        let cluster = Cluster {
+            endpoint: endpoint.to_owned(),
+            auth_user: String::new(),
+            auth_password: Secret::default(),
+            ssl_verify: true,
+        };
+        definition.clusters.insert(id.to_owned(), cluster);
+    }
+    definition.environment.secrets.insert("KEY".to_owned(), Secret::default());
+    definition.environment.secrets.insert("refresh_token".to_owned(), Secret::default());
+    definition.federation = Some(Federation {
+        group_id: "coordinator".to_owned(),
+        topology,
+        delegation: Delegation::default(),
+        rescheduler_threshold: 0,
+        members: MEMBERS.map(|(id, _, service)| mk_member(id, service)).to_vec(),
+        local: LocalShare::First,
+        on_unknown: OnUnknown::Wait,
+        share_refresh_token: false,
+    });
+    let mut sensitive = Sensitive::default();
+    sensitive.environment.insert("KEY".to_owned(), Secret::new("crossing"));
+    sensitive.environment.insert("refresh_token".to_owned(), Secret::new("staying"));
+    Create {
+        owner: mk_federation_owner(),
+        service,
+        sensitive,
+        public_url: HOME.to_owned(),
+        instance_id: "instance-home".to_owned(),
+        federation_id: format!("federation-{attempt}"),
+        operation_id: format!("operation-{attempt}"),
+    }
+}
+
+fn mk_member(cluster_id: &str, service: &str) -> Member {
+    Member {
+        target: Target::Oscar { cluster_id: cluster_id.to_owned(), service_name: name(service), parent: None },
+        priority: 0,
+        ssl_verify: true,
+        headers: BTreeMap::new(),
+    }
+}
+
+fn mk_world() -> World {
+    World::new(&[HOME, "https://a", "https://b"])
+}
+
+/// A service of the same owner that was there before, with a secret of its own.
+async fn plant_adoptable(world: &World) -> Service {
+    let mut plain = mk_service("replica-a", &owner());
+    plain.definition.image = "former-image".to_owned();
+    plain.definition.environment.secrets.insert("OWN".to_owned(), Secret::default());
+    let mut sensitive = Sensitive::default();
+    sensitive.environment.insert("OWN".to_owned(), Secret::new("former-secret"));
+    world.at("https://a").services.create(plain.clone(), sensitive).await.expect("planted");
+    plain
+}
+
+/// How many services there are on each cluster.
+async fn counts(world: &World) -> Vec<usize> {
+    world.snapshot().await.values().map(BTreeMap::len).collect()
+}
+
+#[tokio::test]
+async fn a_federation_is_there_on_every_cluster() {
+    for topology in [Topology::Star, Topology::Tree, Topology::Mesh] {
+        let world = mk_world();
+        world.federator(HOME).create(mk_create(topology, 0)).await.expect("created");
+        let seen = world.snapshot().await;
+        for (_, endpoint, service) in MEMBERS {
+            let (worker, secrets) = &seen[endpoint][service];
+            assert!(worker.definition.is_worker());
+            assert_eq!(worker.token, seen[HOME]["coordinator"].0.token, "one token is valid everywhere");
+            assert_eq!(secrets.environment.keys().collect::<Vec<_>>(), ["KEY"], "the refresh token stays home");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_lost_at_any_point_leaves_all_or_nothing() {
+    every_strike(&[Strike::FailBefore, Strike::FailAfter]).await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_point_leaves_all_or_nothing_after_the_restart() {
+    every_strike(&[Strike::CrashBefore, Strike::CrashAfter]).await;
+}
+
+/// Creates a federation with a strike at every call in turn, on clusters one of which has a
+/// service to adopt; afterwards everything is deployed, or everything is as it was.
+async fn every_strike(strikes: &[Strike]) {
+    let calm = mk_world();
+    plant_adoptable(&calm).await;
+    calm.fate.plan(None);
+    calm.federator(HOME).create(mk_create(Topology::Mesh, 0)).await.expect("created");
+    let calls = calm.fate.calls();
+    let whole = calm.snapshot().await;
+    assert!(calls > 5, "there is something to strike at");
+    for at in 0..calls {
+        for strike in strikes {
+            let world = mk_world();
+            plant_adoptable(&world).await;
+            let before = world.snapshot().await;
+            world.fate.plan(Some((at, *strike)));
+            let outcome = world.fate.live(world.federator(HOME).create(mk_create(Topology::Mesh, 0))).await;
+            world.fate.plan(None);
+            // The manager starts again, and finishes what it finds.
+            let open = world.federator(HOME).recover().await.expect("recovered");
+            assert_eq!(open, 0, "{strike:?} at {at}: nothing is left open");
+            let after = world.snapshot().await;
+            match outcome {
+                Some(Ok(_)) => assert_eq!(after, whole, "{strike:?} at {at}: what was acknowledged is there"),
+                Some(Err(_)) => assert_eq!(after, before, "{strike:?} at {at}: a failure changes nothing"),
+                None => assert!(after == whole || after == before, "{strike:?} at {at}: half of it is there"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_crash_during_the_rollback_is_finished_by_the_restart() {
+    let mk = async || {
+        let world = mk_world();
+        plant_adoptable(&world).await;
+        // Somebody else has the name on one cluster only after everybody looked: the deploy fails there.
+        world
+    };
+    let calm = mk().await;
+    calm.fate.plan(Some((3, Strike::FailBefore)));
+    let failed = calm.federator(HOME).create(mk_create(Topology::Star, 0)).await;
+    assert!(matches!(failed, Err(CreateFailure::RolledBack { .. })), "{failed:?}");
+    let calls = calm.fate.calls();
+    for at in 4..calls {
+        for strike in [Strike::CrashBefore, Strike::CrashAfter] {
+            let world = mk().await;
+            let before = world.snapshot().await;
+            // One member is down from the first write on, so that the create goes back.
+            world.fate.plan(Some((at, strike)));
+            let mut create = mk_create(Topology::Star, 0);
+            create.service.definition.clusters.get_mut("b").expect("known").endpoint = "https://nowhere".to_owned();
+            let outcome = world.fate.live(world.federator(HOME).create(create)).await;
+            assert!(!matches!(outcome, Some(Ok(_))));
+            world.fate.plan(None);
+            world.federator(HOME).recover().await.expect("recovered");
+            assert_eq!(world.snapshot().await, before, "{strike:?} at {at}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_back_now_is_taken_back_later() {
+    let world = mk_world();
+    let before = world.snapshot().await;
+    // The second deploy loses its answer, and then its cluster is gone.
+    world.fate.plan(Some((4, Strike::FailAfter)));
+    let federator = world.federator(HOME);
+    world.at("https://a").set_down(false);
+    let create = federator.create(mk_create(Topology::Star, 0));
+    let outcome = create.await;
+    assert!(matches!(outcome, Err(CreateFailure::RolledBack { .. })), "{outcome:?}");
+    world.fate.plan(None);
+    federator.recover().await.expect("recovered");
+    assert_eq!(world.snapshot().await, before);
+}
+
+#[tokio::test]
+async fn a_service_of_somebody_else_is_refused_untouched() {
+    let world = mk_world();
+    world
+        .at("https://b")
+        .services
+        .create(mk_service("replica-b", &mk_owner("somebody")), Sensitive::default())
+        .await
+        .expect("planted");
+    let before = world.snapshot().await;
+    let refused = world.federator(HOME).create(mk_create(Topology::Mesh, 0)).await;
+    let Err(CreateFailure::Obstacles(obstacles)) = refused else { panic!("{refused:?}") };
+    assert_eq!(obstacles.len(), 1);
+    assert!(obstacles[0].trouble.contains("somebody else"), "{obstacles:?}");
+    assert_eq!(world.snapshot().await, before);
+}
+
+#[tokio::test]
+async fn a_service_of_another_federation_is_refused_untouched() {
+    let world = mk_world();
+    world.federator(HOME).create(mk_create(Topology::Star, 1)).await.expect("created");
+    let before = world.snapshot().await;
+    let mut second = mk_create(Topology::Star, 2);
+    second.service.definition.name = name("second");
+    let refused = world.federator(HOME).create(second).await;
+    assert!(matches!(refused, Err(CreateFailure::Obstacles(_))), "{refused:?}");
+    assert_eq!(world.snapshot().await, before);
+}
+
+#[tokio::test]
+async fn an_idle_federation_makes_no_write() {
+    let world = mk_world();
+    plant_adoptable(&world).await;
+    let federator = world.federator(HOME);
+    federator.create(mk_create(Topology::Mesh, 0)).await.expect("created");
+    let writes = world.writes.load(Ordering::SeqCst);
+    for tick in 0..10 {
+        let left = federator.tick_reconcile(&name("coordinator"), HOME, &format!("tick-{tick}")).await.expect("ticked");
+        assert_eq!(left, [], "all is well");
+    }
+    assert_eq!(world.writes.load(Ordering::SeqCst), writes);
+}
+
+#[tokio::test]
+async fn a_member_that_was_down_during_an_edit_has_it_after_its_return() {
+    let world = mk_world();
+    let federator = world.federator(HOME);
+    federator.create(mk_create(Topology::Star, 0)).await.expect("created");
+    world.at("https://b").set_down(true);
+    let home = &world.at(HOME).services;
+    let stored = home.get(&name("coordinator")).await.expect("read").expect("there");
+    let mut edited = stored.service.clone();
+    edited.definition.image = "edited".to_owned();
+    let sensitive = home.reveal(&name("coordinator")).await.expect("revealed");
+    home.replace(edited, sensitive, &stored.revision).await.expect("edited");
+
+    let left = federator.tick_reconcile(&name("coordinator"), HOME, "tick-1").await.expect("ticked");
+    assert_eq!(left.iter().map(|outcome| outcome.member.cluster_id.as_str()).collect::<Vec<_>>(), ["b"]);
+    world.at("https://b").set_down(false);
+    let left = federator.tick_reconcile(&name("coordinator"), HOME, "tick-2").await.expect("ticked");
+    assert_eq!(left, []);
+    let seen = world.snapshot().await;
+    for (_, endpoint, service) in MEMBERS {
+        assert_eq!(seen[endpoint][service].0.definition.image, "edited");
+    }
+}
+
+#[tokio::test]
+async fn somebody_who_changes_a_replica_by_hand_is_corrected() {
+    let world = mk_world();
+    let federator = world.federator(HOME);
+    federator.create(mk_create(Topology::Star, 0)).await.expect("created");
+    let before = world.snapshot().await;
+    let at_a = &world.at("https://a").services;
+    let stored = at_a.get(&name("replica-a")).await.expect("read").expect("there");
+    let mut drifted = stored.service.clone();
+    drifted.definition.cpu = mk_definition("x").memory;
+    at_a.replace(drifted, Sensitive::default(), &stored.revision).await.expect("changed");
+    federator.tick_reconcile(&name("coordinator"), HOME, "tick").await.expect("ticked");
+    let after = world.snapshot().await;
+    let cpu = |seen: &BTreeMap<String, BTreeMap<String, (Service, Sensitive)>>| {
+        seen["https://a"]["replica-a"].0.definition.cpu.clone()
+    };
+    assert_eq!(cpu(&after), cpu(&before));
+}
+
+#[tokio::test]
+async fn deleting_removes_what_was_created_and_gives_back_what_was_adopted() {
+    let world = mk_world();
+    plant_adoptable(&world).await;
+    let before = world.snapshot().await;
+    let federator = world.federator(HOME);
+    federator.create(mk_create(Topology::Mesh, 0)).await.expect("created");
+    world.at("https://b").set_down(true);
+    federator.delete(&name("coordinator")).await.expect("the local part is gone at once");
+    assert_eq!(federator.tick_deleted("remove-1").await, Ok(1), "one member cannot be reached");
+    assert_eq!(counts(&world).await, [1, 1, 0], "a is given back, b still has its replica, home has nothing");
+    world.at("https://b").set_down(false);
+    assert_eq!(federator.tick_deleted("remove-2").await, Ok(0));
+    assert_eq!(world.snapshot().await, before);
+}
