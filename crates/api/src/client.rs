@@ -1,5 +1,6 @@
 //! The typed client: what the command line, and later peers, use to talk to a manager.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use oscar_model::secret::Secret;
@@ -64,6 +65,17 @@ pub struct Tagged {
 /// The largest answer that is read: a list of ten thousand services fits.
 const MOST_BYTES: usize = 64 << 20;
 
+/// Whether an address is on this machine. What goes there, credentials too, is nobody else's:
+/// it must not go by way of a proxy, and needs no TLS.
+pub fn is_loopback(endpoint: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(endpoint) else { return false };
+    let host = url.host_str().unwrap_or_default();
+    match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
 impl Client {
     pub fn new(endpoint: &str, credentials: Credentials, transport: &Transport) -> Result<Self, ClientError> {
         let endpoint = endpoint.trim_end_matches('/').to_owned();
@@ -74,6 +86,9 @@ impl Client {
             .connect_timeout(transport.timeout.min(Duration::from_secs(10)))
             .user_agent(concat!("oscar/", env!("CARGO_PKG_VERSION")))
             .tls_danger_accept_invalid_certs(!transport.verify_tls);
+        if is_loopback(&endpoint) {
+            builder = builder.no_proxy();
+        }
         if let Some(pem) = &transport.ca_certificate {
             let certificate = reqwest::Certificate::from_pem(pem).map_err(|error| fail(error.to_string()))?;
             builder = builder.add_root_certificate(certificate);
@@ -234,4 +249,19 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_known_by_all_its_names() {
+        let here =
+            ["http://127.0.0.1:1", "https://127.1.2.3/x", "http://LOCALHOST", "http://a.localhost", "http://[::1]:80"];
+        assert!(here.into_iter().all(is_loopback));
+        let elsewhere =
+            ["http://localhost.example.org", "http://127.example.org", "http://10.0.0.1", "http://[2001:db8::1]", "x"];
+        assert!(!elsewhere.into_iter().any(is_loopback));
+    }
 }

@@ -7,7 +7,7 @@
 use oscar_model::fault::{Faults, join, quoted};
 use oscar_model::name::{CLUSTER_ID_RULE, is_cluster_id};
 
-use crate::service::{Draft, Mode, decode};
+use crate::service::{Draft, Mode, read};
 use crate::tree::{Malformed, Node, Value, parse_yaml};
 
 /// The most services of one file.
@@ -64,29 +64,47 @@ pub fn entries(text: &str) -> Result<Vec<Entry>, FdlError> {
 
 /// Reads one service of a file.
 pub fn decode_entry(entry: &Entry) -> Result<Draft, Faults> {
-    let mut draft = decode(&entry.node, &entry.path, Mode::Yaml)?;
+    let (draft, faults) = read_entry(entry);
+    faults.into_result(draft)
+}
+
+/// As [`decode_entry`], with what could be read beside the faults.
+pub fn read_entry(entry: &Entry) -> (Draft, Faults) {
+    let (mut draft, mut faults) = read(&entry.node, &entry.path, Mode::Yaml);
     if draft.definition.cluster_id.is_empty() && !entry.cluster.is_empty() {
         if !is_cluster_id(&entry.cluster) {
-            let mut faults = Faults::default();
-            faults.push(&entry.path, quoted(&entry.cluster), CLUSTER_ID_RULE);
-            faults.0[0].line = entry.node.line;
-            return Err(faults);
+            let mut own = Faults::default();
+            own.push(&entry.path, quoted(&entry.cluster), CLUSTER_ID_RULE);
+            own.0[0].line = entry.node.line;
+            faults.absorb("", own);
         }
         draft.definition.cluster_id.clone_from(&entry.cluster);
     }
-    Ok(draft)
+    (draft, faults)
 }
 
 /// The one service of a body that was sent to the API.
-pub fn decode_single(text: &str) -> Result<Draft, FdlError> {
-    let entries = entries(text)?;
-    if let [entry] = entries.as_slice() {
-        decode_entry(entry).map_err(FdlError::Faults)
-    } else {
-        let mut faults = Faults::default();
+pub fn single(text: &str) -> Result<Entry, FdlError> {
+    let mut entries = entries(text)?;
+    let mut faults = Faults::default();
+    if entries.len() != 1 {
         faults.push("functions.oscar", format!("{} services", entries.len()), "one service per request");
-        Err(FdlError::Faults(faults))
+        return Err(FdlError::Faults(faults));
     }
+    Ok(entries.remove(0))
+}
+
+/// What is wrong with the script of a body: a manager cannot read its client's files.
+pub fn check_script(entry: &Entry) -> Faults {
+    let mut faults = Faults::default();
+    if let Some(script) = script_text(entry)
+        && script_is_path(script)
+        && script.contains(['/', '.'])
+    {
+        let allowed = "the text of the script; `oscar apply` reads the file and sends its text";
+        faults.push(join(&entry.path, "script"), quoted(script), allowed);
+    }
+    faults
 }
 
 fn entry(item: &Node, path: &str) -> Option<(String, String, Node)> {
@@ -182,7 +200,9 @@ mod tests {
         assert!(draft.definition.clusters.contains_key("other"));
 
         let inline = "functions:\n  oscar:\n  - name: plants\n    image: a/b\n    script: s.sh\n";
-        assert_eq!(decode_single(inline).expect("valid").definition.name.as_str(), "plants");
+        let entry = single(inline).expect("valid");
+        assert_eq!(decode_entry(&entry).expect("valid").definition.name.as_str(), "plants");
+        assert!(check_script(&entry).mentions("functions.oscar[0].script"), "a manager cannot read s.sh");
     }
 
     #[test]

@@ -53,6 +53,13 @@ pub struct Change {
     pub revision: Option<Revision>,
 }
 
+/// What a definition replaces.
+#[derive(Clone, Copy)]
+enum Former<'a> {
+    None,
+    Of(&'a Definition),
+}
+
 /// A service as an update leaves it.
 struct Update {
     service: Service,
@@ -60,10 +67,6 @@ struct Update {
     /// Whether that is what is stored already, secrets included.
     same: bool,
 }
-
-/// How often an update that named no revision is tried again when others change the same
-/// service at the same moment.
-const TRIES: usize = 16;
 
 impl Manager {
     /// `token` is the client's: taken over only for a replica that a coordinator deploys, so
@@ -75,13 +78,16 @@ impl Manager {
         token: &Secret,
         dry_run: bool,
     ) -> Result<Change, Failure> {
+        if matches!(principal, Principal::ServiceToken(_)) {
+            return Err(Failure::NotAdministrator);
+        }
         let name = definition.name.clone();
         match self.ports.services.get(&name).await {
             Ok(None) => {}
             Ok(Some(_)) | Err(StoreError::Broken(_)) => return Err(Failure::Exists(name)),
             Err(error) => return Err(Failure::of_service(error, &name)),
         }
-        self.complete(principal, &mut definition).await?;
+        self.complete(principal, &mut definition, Former::None).await?;
         let (owner, owner_name) = match principal {
             Principal::User(user) => (Owner::User(user.subject.clone()), user.name.clone()),
             Principal::Admin | Principal::ServiceToken(_) => (Owner::Admin, String::new()),
@@ -108,7 +114,8 @@ impl Manager {
         dry_run: bool,
     ) -> Result<Change, Failure> {
         let name = definition.name.clone();
-        let mut tries = TRIES;
+        // One at a time for each name, so that nobody who named no revision loses to a neighbour.
+        let _turn = self.turns.take(&name).await;
         loop {
             let stored = self.changeable(principal, &name, guard).await?;
             let Update { service, sensitive, same } = self.updated(principal, definition.clone(), &stored).await?;
@@ -116,11 +123,10 @@ impl Manager {
                 let action = if same { Action::Nothing } else { Action::Update };
                 return Ok(Change { action, service, revision: None });
             }
-            tries -= 1;
             match self.ports.services.replace(service, sensitive, &stored.revision).await {
                 Ok(stored) => return Ok(done(Action::Update, &stored)),
-                // Nobody named a revision, so the last one wins: try on the newer state.
-                Err(StoreError::Conflict) if *guard == Guard::Any && tries > 0 => {}
+                // Another manager was quicker; the caller named no revision, so the last one wins.
+                Err(StoreError::Conflict) if *guard == Guard::Any => {}
                 Err(error) => return Err(Failure::of_service(error, &name)),
             }
         }
@@ -133,21 +139,28 @@ impl Manager {
         guard: &Guard,
         dry_run: bool,
     ) -> Result<Option<Change>, Failure> {
-        let stored = match self.changeable(principal, name, guard).await {
-            Ok(stored) => stored,
-            // Only the administrator can tell that a broken definition is not somebody's.
-            Err(Failure::Unreadable { .. }) if principal.is_admin() && !dry_run => {
-                let removed = self.ports.services.remove(name, None).await;
-                return removed.map(|()| None).map_err(|error| Failure::of_service(error, name));
+        let _turn = self.turns.take(name).await;
+        loop {
+            let stored = match self.changeable(principal, name, guard).await {
+                Ok(stored) => stored,
+                // Only the administrator can tell that a broken definition is not somebody's.
+                Err(Failure::Unreadable { .. }) if principal.is_admin() && *guard == Guard::Any && !dry_run => {
+                    let removed = self.ports.services.remove(name, None).await;
+                    return removed.map(|()| None).map_err(|error| Failure::of_service(error, name));
+                }
+                Err(failure) => return Err(failure),
+            };
+            let change = Change { action: Action::Delete, service: stored.service.clone(), revision: None };
+            if dry_run {
+                return Ok(Some(change));
             }
-            Err(failure) => return Err(failure),
-        };
-        if !dry_run {
-            let expected = (*guard != Guard::Any).then_some(&stored.revision);
-            let removed = self.ports.services.remove(name, expected).await;
-            removed.map_err(|error| Failure::of_service(error, name))?;
+            // Exactly what was judged is removed: the name may be somebody else's by now.
+            match self.ports.services.remove(name, Some(&stored.revision)).await {
+                Ok(()) => return Ok(Some(change)),
+                Err(StoreError::Conflict) if *guard == Guard::Any => {}
+                Err(error) => return Err(Failure::of_service(error, name)),
+            }
         }
-        Ok(Some(Change { action: Action::Delete, service: stored.service.clone(), revision: None }))
     }
 
     /// The stored service if the caller may change it and means this state of it.
@@ -157,7 +170,7 @@ impl Manager {
         name: &ServiceName,
         guard: &Guard,
     ) -> Result<Arc<Stored>, Failure> {
-        let stored = self.stored(name).await?;
+        let stored = self.stored_for(principal, name).await?;
         if !decide(principal, Wish::Change, &stored.service) {
             let visible = decide(principal, Wish::See, &stored.service);
             let name = name.clone();
@@ -189,8 +202,7 @@ impl Manager {
             );
             return Err(Failure::Invalid(faults));
         }
-        let same_vo = definition.vo == former.definition.vo;
-        self.complete_with(principal, &mut definition, !same_vo).await?;
+        self.complete(principal, &mut definition, Former::Of(&former.definition)).await?;
         let kept = self.ports.services.reveal(former.name()).await;
         let kept = kept.map_err(|error| Failure::of_service(error, former.name()))?;
         let sensitive = Sensitive::take_from(&mut definition).keeping(&kept, &definition.clusters);
@@ -199,28 +211,48 @@ impl Manager {
         Ok(Update { service, sensitive, same })
     }
 
-    async fn complete(&self, principal: &Principal, definition: &mut Definition) -> Result<(), Failure> {
-        self.complete_with(principal, definition, true).await
+    /// Every fault of a definition by the rules of this cluster, without storing anything.
+    pub async fn check_definition(&self, principal: &Principal, definition: &Definition) -> Result<Faults, Failure> {
+        let stored = self.ports.services.get(&definition.name).await.ok().flatten();
+        let former = stored.as_ref().map_or(Former::None, |stored| Former::Of(&stored.service.definition));
+        Ok(self.judge(principal, definition, former).await?.0)
+    }
+
+    /// The faults of a definition, and the group that it belongs to.
+    async fn judge(
+        &self,
+        principal: &Principal,
+        definition: &Definition,
+        former: Former<'_>,
+    ) -> Result<(Faults, String), Failure> {
+        let repositories = self.image_repositories().await?;
+        let keeps = matches!(former, Former::Of(_));
+        let mut faults = validate(definition, &self.policy, &repositories, keeps);
+        let vo = match former {
+            // What was chosen once stays, also when the administrator makes the change.
+            Former::Of(former) if former.vo == definition.vo => definition.vo.clone(),
+            Former::Of(_) | Former::None => {
+                choose_vo(&definition.vo, principal, &self.policy.groups).unwrap_or_else(|more| {
+                    faults.absorb("", more);
+                    String::new()
+                })
+            }
+        };
+        Ok((faults, vo))
     }
 
     /// Everything that the cluster adds to a definition, and every check of its own.
-    async fn complete_with(
+    async fn complete(
         &self,
         principal: &Principal,
         definition: &mut Definition,
-        choose_group: bool,
+        former: Former<'_>,
     ) -> Result<(), Failure> {
-        let repositories = self.image_repositories().await?;
-        let mut faults = validate(definition, &self.policy, &repositories);
-        if choose_group {
-            match choose_vo(&definition.vo, principal, &self.policy.groups) {
-                Ok(vo) => definition.vo = vo,
-                Err(more) => faults.absorb("", more),
-            }
-        }
+        let (faults, vo) = self.judge(principal, definition, former).await?;
         if !faults.is_empty() {
             return Err(Failure::Invalid(faults));
         }
+        definition.vo = vo;
         let deploys = definition.federation.as_ref().is_some_and(oscar_model::federation::Federation::deploys);
         if deploys && !definition.is_worker() {
             return Err(Failure::FederationUnavailable);

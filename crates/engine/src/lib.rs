@@ -11,6 +11,7 @@ pub mod ports;
 mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod turns;
 mod validate;
 
 pub use deploy::{Action, Change, Guard};

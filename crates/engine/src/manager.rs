@@ -18,6 +18,7 @@ use crate::ports::cluster::Cluster;
 use crate::ports::services::{Entry, Scope, Services, Stored};
 use crate::ports::settings::Settings;
 use crate::ports::users::Users;
+use crate::turns::Turns;
 
 /// The world that a manager lives in.
 #[derive(Clone)]
@@ -58,12 +59,13 @@ pub struct Manager {
     pub(crate) ports: Ports,
     pub(crate) policy: Policy,
     pub(crate) onboarding: Onboarding,
+    pub(crate) turns: Turns,
 }
 
 impl Manager {
     pub fn new(ports: Ports, policy: Policy) -> Self {
         let onboarding = Onboarding::new(ports.users.clone());
-        Self { ports, policy, onboarding }
+        Self { ports, policy, onboarding, turns: Turns::default() }
     }
 
     /// Gives a user a place of his own; called for every authenticated request, and cheap
@@ -76,7 +78,7 @@ impl Manager {
 
     /// One service, if the caller may see it.
     pub async fn service(&self, principal: &Principal, name: &ServiceName) -> Result<Arc<Stored>, Failure> {
-        let stored = self.stored(name).await?;
+        let stored = self.stored_for(principal, name).await?;
         if decide(principal, Wish::See, &stored.service) { Ok(stored) } else { Err(Failure::NotVisible(name.clone())) }
     }
 
@@ -99,7 +101,7 @@ impl Manager {
 
     /// Whether the caller may start the service.
     pub async fn may_invoke(&self, principal: &Principal, name: &ServiceName) -> Result<(), Failure> {
-        let stored = self.stored(name).await?;
+        let stored = self.stored_for(principal, name).await?;
         if decide(principal, Wish::Invoke, &stored.service) { Ok(()) } else { Err(Failure::NotVisible(name.clone())) }
     }
 
@@ -128,6 +130,15 @@ impl Manager {
             store.secret_key = Secret::default();
         }
         store
+    }
+
+    /// As [`Manager::stored`]; what is wrong with an unreadable definition quotes it, so only the
+    /// administrator is told.
+    pub(crate) async fn stored_for(&self, principal: &Principal, name: &ServiceName) -> Result<Arc<Stored>, Failure> {
+        match self.stored(name).await {
+            Err(Failure::Unreadable { .. }) if !principal.is_admin() => Err(Failure::NotVisible(name.clone())),
+            other => other,
+        }
     }
 
     pub(crate) async fn stored(&self, name: &ServiceName) -> Result<Arc<Stored>, Failure> {

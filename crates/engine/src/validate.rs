@@ -10,8 +10,8 @@ use oscar_model::service::{Definition, Isolation};
 use crate::manager::Policy;
 
 /// Checks a definition against the operator's policy; paths are relative to the definition.
-pub(crate) fn validate(definition: &Definition, policy: &Policy, repositories: &[String]) -> Faults {
-    let mut faults = check::check(definition, &|id| policy.registry.contains_key(id));
+pub(crate) fn validate(definition: &Definition, policy: &Policy, repositories: &[String], keeps: bool) -> Faults {
+    let mut faults = check::check(definition, &|id| policy.registry.contains_key(id), keeps);
     if !is_allowed(&definition.image, repositories) {
         faults.push("image", quoted(&definition.image), format!("an image from {}", repositories.join(" or ")));
     }
@@ -20,6 +20,9 @@ pub(crate) fn validate(definition: &Definition, policy: &Policy, repositories: &
         for (index, io) in list.iter().enumerate() {
             check_provider(&format!("{place}[{index}]"), io, definition, policy, &mut faults);
         }
+    }
+    for (index, io) in definition.input.iter().enumerate() {
+        check_trigger(&format!("input[{index}]"), io, definition, policy, &mut faults);
     }
     if let Some(mount) = &definition.mount {
         check_provider("mount", mount, definition, policy, &mut faults);
@@ -43,6 +46,20 @@ fn check_provider(path: &str, io: &StorageIo, definition: &Definition, policy: &
     }
 }
 
+/// Uploads are noticed in the cluster's own store only, under whatever id it is named.
+fn check_trigger(path: &str, io: &StorageIo, definition: &Definition, policy: &Policy, faults: &mut Faults) {
+    let provider = definition.storage_providers.get(&io.provider).or_else(|| policy.providers.get(&io.provider));
+    if let (false, Some(Provider::Minio { endpoint, .. })) = (io.provider.is_own_store(), provider)
+        && *endpoint != policy.own_store.endpoint
+    {
+        faults.push(
+            format!("{path}.storage_provider"),
+            quoted(&io.provider.to_string()),
+            "`minio.default`: another object store does not tell this cluster of uploads",
+        );
+    }
+}
+
 /// The group that a service belongs to: given and the caller's own, or the first accepted one
 /// that the caller has.
 pub(crate) fn choose_vo(given: &str, principal: &Principal, accepted: &[String]) -> Result<String, Faults> {
@@ -52,7 +69,8 @@ pub(crate) fn choose_vo(given: &str, principal: &Principal, accepted: &[String])
         let first = accepted.into_iter().find(|group| user.groups.contains(group));
         return Ok(first.cloned().unwrap_or_default());
     }
-    if user.groups.iter().any(|group| group == given) {
+    // Where the operator named no groups, a group is only a label.
+    if accepted.is_empty() || user.groups.iter().any(|group| group == given) {
         return Ok(given.to_owned());
     }
     let mut faults = Faults::default();

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use oscar_engine::memory::{FixedClock, MemoryCluster, MemoryServices, MemorySettings, MemoryUsers, SeededEntropy};
+use oscar_engine::ports::StoreError;
 use oscar_engine::ports::services::{Entry, Services};
+use oscar_engine::ports::users::{Home, Users};
 use oscar_engine::testing::make::{mk_definition, mk_user};
 use oscar_engine::{Action, Failure, Guard, Manager, Policy, Ports};
-use oscar_model::identity::Principal;
+use oscar_model::identity::{Owner, Principal};
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
 use oscar_model::service::{Cluster, Visibility, WORKER_ANNOTATION};
@@ -164,7 +166,10 @@ async fn one_broken_definition_breaks_no_list_and_can_be_removed() {
     let read = house.manager.service(&Principal::Admin, &name("b")).await.map(drop);
     assert!(matches!(read, Err(Failure::Unreadable { .. })));
     let refused = house.manager.remove_service(&user("alice"), &name("b"), &Guard::Any, false).await.map(drop);
-    assert!(matches!(refused, Err(Failure::Unreadable { .. })));
+    assert_eq!(refused, Err(Failure::NotVisible(name("b"))), "what is wrong with it quotes it");
+    let stale = Guard::Only(vec!["1".to_owned()]);
+    let refused = house.manager.remove_service(&Principal::Admin, &name("b"), &stale, false).await.map(drop);
+    assert!(matches!(refused, Err(Failure::Unreadable { .. })), "a named revision is not the broken one");
     house.manager.remove_service(&Principal::Admin, &name("b"), &Guard::Any, false).await.expect("removed");
     assert_eq!(house.manager.services(&Principal::Admin).await.expect("listed").len(), 1);
 }
@@ -188,8 +193,41 @@ async fn concurrent_updates_without_a_revision_all_succeed() {
     let house = mk_house();
     house.manager.create_service(&Principal::Admin, mk_definition("a"), &none(), false).await.expect("made");
     let updates =
-        (0..8).map(|_| house.manager.update_service(&Principal::Admin, mk_definition("a"), &Guard::Any, false));
+        (0..128).map(|_| house.manager.update_service(&Principal::Admin, mk_definition("a"), &Guard::Any, false));
     for outcome in futures::future::join_all(updates).await {
         outcome.expect("the last one wins, nobody fails");
     }
+}
+
+#[tokio::test]
+async fn concurrent_first_contacts_make_one_home() {
+    struct Counting {
+        inner: MemoryUsers,
+        made: std::sync::atomic::AtomicUsize,
+    }
+
+    #[async_trait::async_trait]
+    impl Users for Counting {
+        async fn ensure(&self, owner: &Owner, name: &str) -> Result<Home, StoreError> {
+            self.made.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            self.inner.ensure(owner, name).await
+        }
+    }
+
+    let users = Arc::new(Counting { inner: MemoryUsers::new("oscar-svc"), made: 0.into() });
+    let ports = Ports {
+        services: Arc::new(MemoryServices::default()),
+        users: users.clone(),
+        settings: Arc::new(MemorySettings::default()),
+        cluster: Arc::new(MemoryCluster::default()),
+        clock: Arc::new(FixedClock(SystemTime::UNIX_EPOCH)),
+        entropy: Arc::new(SeededEntropy::new(7)),
+    };
+    let manager = Manager::new(ports, Policy::default());
+    let alice = mk_user("alice");
+    for welcome in futures::future::join_all((0..32).map(|_| manager.welcome(&alice))).await {
+        welcome.expect("welcome");
+    }
+    assert_eq!(users.made.load(std::sync::atomic::Ordering::SeqCst), 1);
 }

@@ -36,9 +36,25 @@ impl Faults {
     pub const MOST: usize = 100;
 
     pub fn push(&mut self, path: impl Into<String>, found: impl Into<String>, allowed: impl Into<String>) {
-        if self.0.len() < Self::MOST {
-            self.0.push(Fault { path: path.into(), found: found.into(), allowed: allowed.into(), line: None });
+        self.add(Fault { path: path.into(), found: found.into(), allowed: allowed.into(), line: None });
+    }
+
+    /// The last one says that there are more than are told.
+    fn add(&mut self, fault: Fault) {
+        match self.0.len().cmp(&Self::MOST) {
+            std::cmp::Ordering::Less => self.0.push(fault),
+            std::cmp::Ordering::Equal => self.0.push(Fault {
+                path: String::new(),
+                found: "more faults than these".to_owned(),
+                allowed: "a definition that can be read; mend these first".to_owned(),
+                line: None,
+            }),
+            std::cmp::Ordering::Greater => {}
         }
+    }
+
+    pub fn mentions(&self, path: &str) -> bool {
+        self.0.iter().any(|fault| fault.path == path)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -49,9 +65,7 @@ impl Faults {
     pub fn absorb(&mut self, prefix: &str, part: Faults) {
         for mut fault in part.0 {
             fault.path = join(prefix, &fault.path);
-            if self.0.len() < Self::MOST {
-                self.0.push(fault);
-            }
+            self.add(fault);
         }
     }
 
@@ -107,5 +121,15 @@ mod tests {
         whole.absorb("input[0]", part);
         assert_eq!(whole.0[0].path, "input[0].path");
         assert_eq!(whole.0[1].path, "input[0]");
+    }
+
+    #[test]
+    fn too_many_faults_end_with_a_word_about_the_rest() {
+        let mut faults = Faults::default();
+        for index in 0..300 {
+            faults.push(format!("labels.{index}"), "x", "y");
+        }
+        assert_eq!(faults.0.len(), Faults::MOST + 1);
+        assert!(faults.0.last().is_some_and(|last| last.found.contains("more")));
     }
 }

@@ -120,7 +120,7 @@ proptest! {
 
     #[test]
     fn what_is_drawn_is_valid(coordinator in federations()) {
-        let faults = check(&coordinator, &|_| false);
+        let faults = check(&coordinator, &|_| false, false);
         prop_assert!(faults.is_empty(), "{}", faults);
     }
 

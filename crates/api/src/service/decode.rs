@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use oscar_model::fault::{Faults, quoted};
+use oscar_model::federation::check::is_http_url;
 use oscar_model::image::{IMAGE_RULE, is_image};
 use oscar_model::name::{
     CLUSTER_ID_RULE, SERVICE_NAME_RULE, ServiceName, is_cluster_id, is_dns_label, is_label_key, is_label_value,
@@ -43,6 +44,13 @@ pub struct Draft {
 
 /// Reads a service. `path` is where it stands in its document; faults carry it.
 pub fn decode(node: &Node, path: &str, mode: Mode) -> Result<Draft, Faults> {
+    let (draft, faults) = read(node, path, mode);
+    faults.into_result(draft)
+}
+
+/// As [`decode`], but with what could be read beside the faults, so that more can be checked
+/// before anybody is told.
+pub fn read(node: &Node, path: &str, mode: Mode) -> (Draft, Faults) {
     let reader = Reader::new(node, mode != Mode::Json);
     let fields = reader.fields(path);
     let strict = mode != Mode::Stored;
@@ -54,8 +62,8 @@ pub fn decode(node: &Node, path: &str, mode: Mode) -> Result<Draft, Faults> {
         // The placeholder never leaves: a fault was recorded.
         name: name.or_else(|| ServiceName::parse("unnamed")).expect("a constant name is valid"),
         cluster_id: fields.text("cluster_id"),
-        memory: quantity_or(&fields, "memory", DEFAULT_MEMORY),
-        cpu: quantity_or(&fields, "cpu", DEFAULT_CPU),
+        memory: quantity_or(&fields, "memory", DEFAULT_MEMORY, strict),
+        cpu: quantity_or(&fields, "cpu", DEFAULT_CPU, strict),
         total_memory: fields.quantity("total_memory"),
         total_cpu: fields.quantity("total_cpu"),
         ephemeral_storage_request: fields.quantity("ephemeral_storage_request"),
@@ -73,7 +81,7 @@ pub fn decode(node: &Node, path: &str, mode: Mode) -> Result<Draft, Faults> {
         script: fields.text("script").replace("\r\n", "\n").replace('\r', "\n"),
         image_pull_secrets: fields.texts("image_pull_secrets"),
         expose: decode_parts::expose(&fields.fields("expose"), strict),
-        environment: environment(&fields.fields("environment")),
+        environment: environment(&fields),
         annotations: fields.text_map("annotations"),
         vo: fields.text("vo"),
         labels: labels(&fields),
@@ -82,9 +90,9 @@ pub fn decode(node: &Node, path: &str, mode: Mode) -> Result<Draft, Faults> {
         interlink_node_name: fields.text("interlink_node_name"),
         visibility: visibility(&fields, strict),
         allowed_users: allowed_users(&fields),
-        isolation: fields.word("isolation_level", "SERVICE or USER", Isolation::parse),
+        isolation: isolation(&fields, strict),
         mount: decode_parts::mount(&fields.fields("mount"), strict),
-        volume: decode_parts::volume(&fields.fields("volume"), fields.get("volume").is_some()),
+        volume: decode_parts::volume(&fields.fields("volume"), fields.get("volume").is_some(), strict),
         kserve: None,
     };
     let mut definition = definition;
@@ -93,6 +101,7 @@ pub fn decode(node: &Node, path: &str, mode: Mode) -> Result<Draft, Faults> {
     definition.kserve = fields.get("kserve").and_then(|_| decode_parts::kserve(&fields.fields("kserve"), strict));
     if strict {
         check_texts(&fields, &definition);
+        check_clusters(&fields, &definition);
         definition.normalise_paths();
         check_buckets(&fields, &definition);
     }
@@ -102,12 +111,12 @@ pub fn decode(node: &Node, path: &str, mode: Mode) -> Result<Draft, Faults> {
         let below = fault.path.strip_prefix(path).unwrap_or(&fault.path);
         fault.line = node.line_of(below);
     }
-    faults.into_result(Draft { definition, token })
+    (Draft { definition, token }, faults)
 }
 
-fn quantity_or(fields: &Fields<'_>, key: &str, default: &str) -> Quantity {
+fn quantity_or(fields: &Fields<'_>, key: &str, default: &str, strict: bool) -> Quantity {
     let quantity = fields.quantity(key);
-    if let Some(zero) = quantity.as_ref().filter(|quantity| quantity.is_zero()) {
+    if let Some(zero) = quantity.as_ref().filter(|quantity| strict && quantity.is_zero()) {
         fields.fault(key, quoted(zero.as_str()), "more than zero");
     }
     quantity.or_else(|| Quantity::parse(default)).expect("the defaults are quantities")
@@ -126,8 +135,11 @@ fn synchronous(fields: &Fields<'_>) -> Synchronous {
     scale
 }
 
-fn environment(fields: &Fields<'_>) -> Environment {
-    let secrets = fields.text_map("secrets").into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
+/// Secrets may also stand beside `environment`, as early documents of federation have it.
+fn environment(service: &Fields<'_>) -> Environment {
+    let fields = service.fields("environment");
+    let secrets = service.text_map("secrets").into_iter().chain(fields.text_map("secrets"));
+    let secrets = secrets.map(|(name, value)| (name, Secret::new(value))).collect();
     Environment { variables: fields.text_map("variables"), secrets }
 }
 
@@ -146,6 +158,14 @@ fn visibility(fields: &Fields<'_>, strict: bool) -> Visibility {
     }
 }
 
+fn isolation(fields: &Fields<'_>, strict: bool) -> Isolation {
+    if strict {
+        fields.word("isolation_level", "SERVICE or USER", Isolation::parse)
+    } else {
+        Isolation::parse(&fields.text("isolation_level")).unwrap_or_default()
+    }
+}
+
 fn allowed_users(fields: &Fields<'_>) -> Vec<String> {
     let trimmed = fields.texts("allowed_users").into_iter().map(|user| user.trim().to_owned());
     trimmed.filter(|user| !user.is_empty()).collect()
@@ -160,6 +180,19 @@ fn check_buckets(fields: &Fields<'_>, definition: &Definition) {
             if !fits && !fields.reader().has_fault_at(&fields.path(&path)) {
                 fields.fault(&path, quoted(&io.path), format!("to begin with the name of a bucket: {BUCKET_RULE}"));
             }
+        }
+    }
+}
+
+/// The dashboard sends an entry that is blank throughout; that one means nothing.
+fn check_clusters(fields: &Fields<'_>, definition: &Definition) {
+    for (id, cluster) in &definition.clusters {
+        let path = format!("clusters.{id}");
+        if !is_cluster_id(id) {
+            fields.fault(&path, quoted(id), CLUSTER_ID_RULE);
+        }
+        if !cluster.endpoint.is_empty() && !is_http_url(&cluster.endpoint) {
+            fields.fault(&format!("{path}.endpoint"), quoted(&cluster.endpoint), "an http or https address");
         }
     }
 }

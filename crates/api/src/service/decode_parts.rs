@@ -27,7 +27,12 @@ pub(super) fn storage_list(fields: &Fields<'_>, key: &str, place: Option<Place>)
 
 pub(super) fn mount(fields: &Fields<'_>, strict: bool) -> Option<StorageIo> {
     let blank = fields.text("storage_provider").is_empty() && fields.text("path").is_empty();
-    if blank { None } else { storage_io(fields, &fields.path(""), strict.then_some(Place::Mount)) }
+    if blank {
+        // Clients send back the blank mount they were shown; what else is in it must still fit.
+        let _ = (fields.texts("suffix"), fields.texts("prefix"), fields.text("options"));
+        return None;
+    }
+    storage_io(fields, &fields.path(""), strict.then_some(Place::Mount))
 }
 
 fn storage_io(fields: &Fields<'_>, path: &str, place: Option<Place>) -> Option<StorageIo> {
@@ -73,7 +78,7 @@ pub(super) fn expose(fields: &Fields<'_>, strict: bool) -> Expose {
     expose
 }
 
-pub(super) fn volume(fields: &Fields<'_>, given: bool) -> Option<Volume> {
+pub(super) fn volume(fields: &Fields<'_>, given: bool, strict: bool) -> Option<Volume> {
     let text = VolumeText {
         name: fields.text("name"),
         size: fields.text("size"),
@@ -84,7 +89,11 @@ pub(super) fn volume(fields: &Fields<'_>, given: bool) -> Option<Volume> {
     if !given || blank {
         return None;
     }
-    Volume::parse(&text).map_err(|faults| fields.reader().absorb(&fields.path(""), faults)).ok()
+    let parsed = Volume::parse(&text);
+    if let (true, Err(faults)) = (strict, &parsed) {
+        fields.reader().absorb(&fields.path(""), faults.clone());
+    }
+    parsed.ok()
 }
 
 pub(super) fn kserve(fields: &Fields<'_>, strict: bool) -> Option<Kserve> {

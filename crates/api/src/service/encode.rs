@@ -7,7 +7,7 @@ use oscar_model::federation::{Delegation, Federation, LocalShare, Member, OnUnkn
 use oscar_model::service::expose::Expose;
 use oscar_model::service::kserve::{Kserve, Serving};
 use oscar_model::service::labels::all_labels;
-use oscar_model::service::storage::{StorageIo, StorageProviders};
+use oscar_model::service::storage::{ProviderRef, StorageIo, StorageProviders};
 use oscar_model::service::volume::{Volume, VolumeText};
 use oscar_model::service::{Cluster, Definition, Service};
 use serde::Serialize;
@@ -278,27 +278,37 @@ pub fn encode(service: &Service, view: View) -> ServiceBody {
     body.namespace.clone_from(&service.namespace);
     body.volume_status = Some(volume_status(&service.definition));
     body.owner_name.clear();
+    hide_own_store(&mut body);
     if view == View::Guest {
         body.token.clear();
         let redacted = service.definition.storage_providers.iter();
-        let redacted: StorageProviders = redacted
-            .map(|(id, provider)| {
-                let provider = if id.is_own_store() { provider.clone() } else { provider.clone().redacted() };
-                (id.clone(), provider)
-            })
-            .collect();
+        let redacted: StorageProviders =
+            redacted.map(|(id, provider)| (id.clone(), provider.clone().redacted())).collect();
         body.storage_providers = providers(&redacted);
+        hide_own_store(&mut body);
         for cluster in body.clusters.values_mut() {
             cluster.auth_user.clear();
         }
         if let Some(federation) = &mut body.federation {
-            // Headers of a member may carry a key of the owner's.
+            // Headers and queries may carry a key of the owner's.
             for member in &mut federation.members {
                 member.headers = None;
+                if let Some(at) = member.url.find(['?', '#']) {
+                    member.url.truncate(at);
+                }
             }
         }
     }
     body
+}
+
+/// The keys of the cluster's own store are shown to nobody. Older managers stored them in
+/// every definition.
+fn hide_own_store(body: &mut ServiceBody) {
+    if let Some(own) = body.storage_providers.minio.get_mut(ProviderRef::DEFAULT_ID) {
+        "hidden".clone_into(&mut own.access_key);
+        "hidden".clone_into(&mut own.secret_key);
+    }
 }
 
 /// Everything that is stored of a service beside its script and its secrets.

@@ -5,8 +5,9 @@ mod decode_parts;
 mod encode;
 mod encode_providers;
 mod request;
+mod request_parts;
 
-pub use decode::{Draft, Mode, decode};
+pub use decode::{Draft, Mode, decode, read};
 pub use decode_parts::{clusters, providers};
 pub(crate) use encode::full;
 pub use encode::{DeploymentSummary, ServiceBody, encode};

@@ -11,8 +11,13 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, Object, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
+
+use super::request_parts::{
+    clusters, delegation, labels, minio_providers, onedata_providers, or_null, ports, positive_quantity, quantity,
+    rucio_providers, s3_providers, secret_names, subjects, texts_by_label_key, variables, webdav_providers, weights,
+};
 
 /// A service to create or to replace. Only `name`, `image` and `script` are required.
 #[derive(ToSchema)]
@@ -58,7 +63,8 @@ pub struct ServiceRequest {
     file_stage_in: Option<bool>,
     input: Option<Vec<StorageIoRequest>>,
     output: Option<Vec<StorageIoRequest>>,
-    image_pull_secrets: Option<Vec<Option<String>>>,
+    #[schema(schema_with = secret_names)]
+    image_pull_secrets: Option<Vec<String>>,
     expose: Option<ExposeRequest>,
     environment: Option<EnvironmentRequest>,
     #[schema(schema_with = texts_by_label_key)]
@@ -77,11 +83,12 @@ pub struct ServiceRequest {
     #[schema(pattern = "^(private|restricted|public)?$")]
     visibility: Option<String>,
     /// Subjects of users; blank ones are dropped.
-    allowed_users: Option<Vec<Option<String>>>,
+    #[schema(schema_with = subjects)]
+    allowed_users: Option<Vec<String>>,
     /// `USER` needs at least one of `allowed_users`.
     #[schema(pattern = "^([Ss][Ee][Rr][Vv][Ii][Cc][Ee]|[Uu][Ss][Ee][Rr])?$")]
     isolation_level: Option<String>,
-    mount: Option<StorageIoRequest>,
+    mount: Option<MountRequest>,
     volume: Option<VolumeRequest>,
     kserve: Option<KserveRequest>,
     /// Taken over only for a replica that a coordinator deploys.
@@ -95,10 +102,9 @@ pub struct DefinitionFile;
 impl PartialSchema for DefinitionFile {
     fn schema() -> RefOr<Schema> {
         let object = || ObjectBuilder::new().schema_type(Type::Object);
-        let functions = object().required("oscar").property(
-            "oscar",
-            ArrayBuilder::new().items(object()).min_items(Some(1)).max_items(Some(1)),
-        );
+        let functions = object()
+            .required("oscar")
+            .property("oscar", ArrayBuilder::new().items(object()).min_items(Some(1)).max_items(Some(1)));
         let file = object()
             .description(Some("Entries are keyed by a cluster id, or stand inline."))
             .required("functions")
@@ -108,7 +114,7 @@ impl PartialSchema for DefinitionFile {
         let bare = ["name", "image", "script"].iter().fold(object(), |bare, name| bare.required(*name));
         let example = json!({"functions": {"oscar": [{"my-cluster": {
             "name": "cowsay-yaml", "image": "ghcr.io/grycap/cowsay", "script": "cowsay hello"}}]}});
-        AnyOfBuilder::new().item(file).item(bare).examples([example]).build().into()
+        RefOr::T(AnyOfBuilder::new().item(file).item(bare).examples([example]).build().into())
     }
 }
 
@@ -149,7 +155,10 @@ struct FederationRequest {
 struct MemberRequest {
     #[schema(pattern = "^([Oo][Ss][Cc][Aa][Rr]|[Ee][Nn][Dd][Pp][Oo][Ii][Nn][Tt])?$")]
     r#type: Option<String>,
+    #[schema(pattern = "^[A-Za-z0-9._-]{0,63}$")]
     cluster_id: Option<String>,
+    /// Required unless it is an endpoint.
+    #[schema(pattern = "^([a-z0-9]([a-z0-9-]{0,37}[a-z0-9])?)?$")]
     service_name: Option<String>,
     url: Option<String>,
     ssl_verify: Option<bool>,
@@ -161,14 +170,28 @@ struct MemberRequest {
 
 #[derive(ToSchema)]
 struct StorageIoRequest {
-    /// `<type>` or `<type>.<id>`; without an id it is `default`.
-    #[schema(example = "minio.default")]
-    storage_provider: Option<String>,
-    #[schema(example = "cowsay/input")]
-    path: Option<String>,
+    /// `<type>` or `<type>.<id>`, with the type in any case; without an id it is `default`.
+    #[schema(
+        pattern = r"^([Mm][Ii][Nn][Ii][Oo]|[Ss]3|[Oo][Nn][Ee][Dd][Aa][Tt][Aa]|[Ww][Ee][Bb][Dd][Aa][Vv]|[Rr][Uu][Cc][Ii][Oo])(\.[!-~]{1,63})?$",
+        example = "minio.default"
+    )]
+    storage_provider: String,
+    /// A folder, or a bucket and a folder.
+    #[schema(pattern = r"[^\s/]", example = "cowsay/input")]
+    path: String,
     suffix: Option<Vec<Option<String>>>,
     prefix: Option<Vec<Option<String>>>,
     #[schema(pattern = "^[A-Za-z0-9_.:=,/ -]*$")]
+    options: Option<String>,
+}
+
+/// Blank provider and path are no mount.
+#[derive(ToSchema)]
+struct MountRequest {
+    storage_provider: Option<String>,
+    path: Option<String>,
+    suffix: Option<Vec<Option<String>>>,
+    prefix: Option<Vec<Option<String>>>,
     options: Option<String>,
 }
 
@@ -234,7 +257,8 @@ struct KserveRequest {
     r#type: String,
     inference: Option<InferenceRequest>,
     llm_inference: Option<LlmInferenceRequest>,
-    storage_uri: Option<String>,
+    #[schema(min_length = 1)]
+    storage_uri: String,
     #[schema(pattern = "^(v1|v2)?$")]
     api_version: Option<String>,
     #[schema(minimum = 0, maximum = 10_000)]
@@ -254,113 +278,12 @@ struct KserveRequest {
 
 #[derive(ToSchema)]
 struct InferenceRequest {
-    model_format: Option<String>,
+    #[schema(min_length = 1)]
+    model_format: String,
     runtime: Option<String>,
 }
 
 #[derive(ToSchema)]
 struct LlmInferenceRequest {
     runtime_image: Option<String>,
-}
-
-const NUMBER: &str = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)";
-const NUMBER_ABOVE_ZERO: &str = r"([0-9]*[1-9][0-9]*(\.[0-9]*)?|[0-9]*\.[0-9]*[1-9][0-9]*)";
-const SUFFIX: &str = "([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?";
-const LABEL_KEY: &str = "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$";
-const PROVIDER_ID: &str = "^[!-~]{1,63}$";
-
-fn or_null(kind: Type) -> SchemaType {
-    SchemaType::from_iter([kind, Type::Null])
-}
-
-fn text_like(pattern: String) -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(or_null(Type::String)).pattern(Some(pattern))
-}
-
-fn quantity() -> Object {
-    text_like(format!("^({NUMBER}{SUFFIX})?$")).max_length(Some(64)).build()
-}
-
-fn positive_quantity() -> Object {
-    text_like(format!("^({NUMBER_ABOVE_ZERO}{SUFFIX})?$")).max_length(Some(64)).build()
-}
-
-fn any_text() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(or_null(Type::String))
-}
-
-/// A map whose keys follow a pattern.
-fn map(keys: &str, values: ObjectBuilder) -> Object {
-    ObjectBuilder::new()
-        .schema_type(or_null(Type::Object))
-        .property_names(Some(ObjectBuilder::new().schema_type(Type::String).pattern(Some(keys))))
-        .additional_properties(Some(values))
-        .build()
-}
-
-fn variables() -> Object {
-    map("^[A-Za-z_.-][A-Za-z0-9_.-]{0,252}$", any_text())
-}
-
-fn texts_by_label_key() -> Object {
-    map(LABEL_KEY, any_text())
-}
-
-fn labels() -> Object {
-    map(LABEL_KEY, text_like("^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$".to_owned()))
-}
-
-fn texts(names: &[&str]) -> ObjectBuilder {
-    let object = ObjectBuilder::new().schema_type(or_null(Type::Object));
-    names.iter().fold(object, |object, name| object.property(*name, any_text()))
-}
-
-fn flag() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(or_null(Type::Boolean))
-}
-
-fn clusters() -> Object {
-    map("", texts(&["endpoint", "auth_user", "auth_password"]).property("ssl_verify", flag()))
-}
-
-fn minio_providers() -> Object {
-    map(PROVIDER_ID, texts(&["endpoint", "access_key", "secret_key", "region"]).property("verify", flag()))
-}
-
-fn s3_providers() -> Object {
-    map(PROVIDER_ID, texts(&["access_key", "secret_key", "region"]))
-}
-
-fn onedata_providers() -> Object {
-    map(PROVIDER_ID, texts(&["oneprovider_host", "token", "space"]))
-}
-
-fn webdav_providers() -> Object {
-    map(PROVIDER_ID, texts(&["hostname", "login", "password"]))
-}
-
-fn rucio_providers() -> Object {
-    let names = ["host", "account", "rse", "refresh_token", "auth_host", "oidc_audience", "token_endpoint"];
-    map(PROVIDER_ID, texts(&names))
-}
-
-/// One port or a list of them; older clients send 0 for none.
-fn ports() -> Schema {
-    let port = || {
-        let number = ObjectBuilder::new().schema_type(or_null(Type::Integer));
-        number.minimum(Some(0)).maximum(Some(65_535))
-    };
-    AnyOfBuilder::new().item(port()).item(ArrayBuilder::new().items(port())).build().into()
-}
-
-fn weights() -> Object {
-    let weight = ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0)).maximum(Some(1_000_000));
-    let weights = ObjectBuilder::new().schema_type(or_null(Type::Object)).additional_properties(Some(weight));
-    weights.description(Some("At most three decimals.")).build()
-}
-
-fn delegation() -> Schema {
-    let mode = || text_like("^(static|random|load-based|topsis)?$".to_owned());
-    let nested = ObjectBuilder::new().schema_type(Type::Object).property("mode", mode()).property("weights", weights());
-    AnyOfBuilder::new().item(mode()).item(nested).build().into()
 }

@@ -1,31 +1,47 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use granit_parser::{Event, Parser, ScalarStyle};
 
 use super::{MOST_DEPTH, MOST_NODES, Malformed, Node, Value};
 
-/// Reads the first document. Aliases are copied, within the limit on values, so that a small
-/// file cannot grow without bound.
+/// More bytes than this, copies by alias counted, are refused.
+const MOST_BYTES: usize = 16 << 20;
+
+/// Reads one document. Aliases are copied and what has an anchor is kept, within limits on
+/// values and bytes, so that a small file cannot grow without bound.
 pub fn parse_yaml(text: &str) -> Result<Node, Malformed> {
-    let mut builder = Builder { open: Vec::new(), anchors: HashMap::new(), left: MOST_NODES, done: None };
+    let mut builder = Builder {
+        open: Vec::new(),
+        anchors: HashMap::new(),
+        left: Cost { nodes: MOST_NODES, bytes: MOST_BYTES },
+        done: None,
+    };
+    let mut documents = 0;
     for event in Parser::new_from_str(text) {
         let (event, span) =
             event.map_err(|error| Malformed::NotYaml { line: error.marker().line(), cause: error.info() })?;
         let line = span.start.line();
         match event {
-            Event::StreamEnd | Event::DocumentEnd => break,
+            Event::StreamEnd => break,
+            Event::DocumentStart(..) => {
+                documents += 1;
+                if documents > 1 {
+                    return Err(not_yaml(line, "a second document begins here; a file holds one"));
+                }
+            }
             Event::Alias(id) => {
                 let node = builder.anchors.get(&id).cloned();
                 let node = node.ok_or_else(|| not_yaml(line, "an alias of something that is not complete"))?;
-                builder.spend(count(&node))?;
+                builder.spend(cost(&node))?;
                 builder.close(node, line)?;
             }
             Event::UnresolvedAlias(name) => return Err(not_yaml(line, &format!("the alias `{name}` names nothing"))),
             Event::Scalar(text, style, anchor, tag) => {
                 let is_text = style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.suffix() == "str");
                 let value = if is_text { Value::Text(text.into_owned()) } else { plain(&text) };
-                builder.spend(1)?;
-                builder.finish(Node { value, line: Some(line) }, anchor, line)?;
+                let node = Node { value, line: Some(line) };
+                builder.spend(cost(&node))?;
+                builder.finish(node, anchor, line)?;
             }
             Event::SequenceStart(_, anchor, _) => builder.start(Value::List(Vec::new()), anchor, line)?,
             Event::MappingStart(_, anchor, _) => builder.start(Value::Map(Vec::new()), anchor, line)?,
@@ -44,11 +60,28 @@ fn not_yaml(line: usize, cause: &str) -> Malformed {
     Malformed::NotYaml { line, cause: cause.to_owned() }
 }
 
-fn count(node: &Node) -> usize {
-    1 + match &node.value {
-        Value::List(items) => items.iter().map(count).sum(),
-        Value::Map(entries) => entries.iter().map(|(_, node)| count(node)).sum(),
-        Value::Null | Value::Bool(..) | Value::Number(_) | Value::Text(_) => 0,
+/// What a node costs to keep.
+#[derive(Clone, Copy)]
+struct Cost {
+    nodes: usize,
+    bytes: usize,
+}
+
+fn cost(node: &Node) -> Cost {
+    let sum = |costs: &mut dyn Iterator<Item = Cost>, own: usize| {
+        costs.fold(Cost { nodes: 1, bytes: own }, |sum, cost| Cost {
+            nodes: sum.nodes + cost.nodes,
+            bytes: sum.bytes + cost.bytes,
+        })
+    };
+    match &node.value {
+        Value::List(items) => sum(&mut items.iter().map(cost), 0),
+        Value::Map(entries) => {
+            let keys = entries.iter().map(|(key, _)| key.len()).sum();
+            sum(&mut entries.iter().map(|(_, node)| cost(node)), keys)
+        }
+        Value::Number(text) | Value::Text(text) | Value::Bool(_, text) => Cost { nodes: 1, bytes: text.len() },
+        Value::Null => Cost { nodes: 1, bytes: 0 },
     }
 }
 
@@ -58,18 +91,21 @@ struct Open {
     anchor: usize,
     /// The key whose value comes next.
     key: Option<String>,
+    /// The keys so far, of a map.
+    keys: HashSet<String>,
 }
 
 struct Builder {
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
-    left: usize,
+    left: Cost,
     done: Option<Node>,
 }
 
 impl Builder {
-    fn spend(&mut self, nodes: usize) -> Result<(), Malformed> {
-        self.left = self.left.checked_sub(nodes).ok_or(Malformed::TooLarge)?;
+    fn spend(&mut self, cost: Cost) -> Result<(), Malformed> {
+        self.left.nodes = self.left.nodes.checked_sub(cost.nodes).ok_or(Malformed::TooLarge)?;
+        self.left.bytes = self.left.bytes.checked_sub(cost.bytes).ok_or(Malformed::TooLarge)?;
         Ok(())
     }
 
@@ -77,13 +113,14 @@ impl Builder {
         if self.open.len() >= MOST_DEPTH {
             return Err(Malformed::TooLarge);
         }
-        self.spend(1)?;
-        self.open.push(Open { node: Node { value, line: Some(line) }, anchor, key: None });
+        self.spend(Cost { nodes: 1, bytes: 0 })?;
+        self.open.push(Open { node: Node { value, line: Some(line) }, anchor, key: None, keys: HashSet::new() });
         Ok(())
     }
 
     fn finish(&mut self, node: Node, anchor: usize, line: usize) -> Result<(), Malformed> {
         if anchor > 0 {
+            self.spend(cost(&node))?;
             self.anchors.insert(anchor, node.clone());
         }
         self.close(node, line)
@@ -98,10 +135,12 @@ impl Builder {
         match (&mut parent.node.value, parent.key.take()) {
             (Value::List(items), _) => items.push(node),
             (Value::Map(entries), Some(key)) => {
-                if entries.iter().any(|(known, _)| *known == key) {
+                if key == "<<" {
+                    return Err(not_yaml(line, "merge keys (`<<`) are not supported; write the fields out"));
+                }
+                if !parent.keys.insert(key.clone()) {
                     return Err(not_yaml(line, &format!("the key `{key}` is given twice")));
                 }
-                // The line of the key is where a reader looks, also when its value is a block below.
                 entries.push((key, node));
             }
             (Value::Map(_), None) => {
@@ -155,6 +194,31 @@ mod tests {
         }
         assert_eq!(parse_yaml(&bomb), Err(Malformed::TooLarge));
         assert!(parse_yaml(&"[".repeat(1000)).is_err());
+    }
+
+    #[test]
+    fn copies_cost_their_bytes_and_so_do_anchors() {
+        let long = "x".repeat(200_000);
+        let copies = format!("a: &a \"{long}\"\nb: [{}]\n", vec!["*a"; 3000].join(","));
+        assert_eq!(parse_yaml(&copies), Err(Malformed::TooLarge));
+        let mut nested = "x".repeat(300_000);
+        for index in 0..60 {
+            nested = format!("&a{index} [{nested}]");
+        }
+        assert_eq!(parse_yaml(&nested), Err(Malformed::TooLarge));
+    }
+
+    #[test]
+    fn a_map_of_many_keys_is_read_in_one_pass() {
+        let many: String = (0..60_000).map(|index| format!("k{index}: 1\n")).collect();
+        assert!(parse_yaml(&many).is_ok());
+    }
+
+    #[test]
+    fn what_would_be_ignored_is_refused_with_its_line() {
+        assert!(matches!(parse_yaml("a: 1\n---\nb: 2\n"), Err(Malformed::NotYaml { line: 2, .. })));
+        assert!(parse_yaml("---\na: 1\n...\n").is_ok());
+        assert!(matches!(parse_yaml("x: &x {b: 1}\na:\n  <<: *x\n"), Err(Malformed::NotYaml { line: 3, .. })));
     }
 
     #[test]

@@ -169,7 +169,7 @@ impl Cluster for LocalCluster {
             available_replicas: 1,
             created: Some(self.started),
             strategy: "Recreate".to_owned(),
-            labels: BTreeMap::new(),
+            labels: BTreeMap::from([("app".to_owned(), "oscar".to_owned())]),
         })
     }
 

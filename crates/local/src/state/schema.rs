@@ -139,3 +139,19 @@ pub(super) fn ensure_instance_id(connection: &Connection) -> rusqlite::Result<St
     connection.execute("INSERT INTO meta (key, value) VALUES ('instance_id', ?1) ON CONFLICT DO NOTHING", [fresh])?;
     connection.query_row("SELECT value FROM meta WHERE key = 'instance_id'", (), |row| row.get(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SIGKILL cannot show a missing flush, only a power cut could: so the setting is pinned.
+    #[test]
+    fn every_commit_is_flushed_to_the_disk() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("flushed.db");
+        let connection = Connection::open(&path).expect("opened");
+        configure(&connection, &path).expect("configured");
+        let synchronous: i64 = connection.query_row("PRAGMA synchronous", (), |row| row.get(0)).expect("read");
+        assert_eq!(synchronous, 2, "FULL");
+    }
+}

@@ -28,9 +28,10 @@ const REFUSED_HEADERS: [&str; 9] = [
     "x-aws-ec2-metadata-token",
 ];
 
-/// Checks the block of `definition`; `registry` says which cluster ids the operator knows.
-/// The paths of the faults are relative to the definition.
-pub fn check(definition: &Definition, registry: &dyn Fn(&str) -> bool) -> Faults {
+/// Checks the block of `definition`; `registry` says which cluster ids the operator knows, and
+/// `keeps` whether a blank secret means one that is stored. The paths of the faults are
+/// relative to the definition.
+pub fn check(definition: &Definition, registry: &dyn Fn(&str) -> bool, keeps: bool) -> Faults {
     let mut faults = Faults::default();
     let Some(federation) = &definition.federation else {
         return faults;
@@ -65,7 +66,8 @@ pub fn check(definition: &Definition, registry: &dyn Fn(&str) -> bool) -> Faults
     }
     check_parents(federation, &mut faults);
     check_weights(federation, &mut faults);
-    let has_token = definition.environment.secrets.contains_key("refresh_token");
+    let token = definition.environment.secrets.get("refresh_token");
+    let has_token = token.is_some_and(|token| keeps || !token.is_blank());
     if !federation.members.is_empty() && federation.topology != Topology::None && !has_token && !definition.is_worker()
     {
         faults.push(

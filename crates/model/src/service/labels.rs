@@ -32,6 +32,8 @@ pub fn all_labels(service: &Service) -> BTreeMap<String, String> {
     let mut add = |key: &str, value: String| labels.insert(key.to_owned(), value);
     add(USER_SERVICE, "true".to_owned());
     add("oscar_service", service.name().to_string());
+    add("applicationId", service.name().to_string());
+    add("queue", format!("root.oscar-queue.{}", service.name()));
     add("owner_name", owner_name_label(service));
     if !service.definition.vo.is_empty() {
         add("vo", vo_label(&service.definition.vo));

@@ -29,11 +29,12 @@ impl Volume {
             faults.push("name", quoted(name), "a DNS label: lower-case letters, digits and inner `-`, at most 63");
         }
         let below = |folder: &str| mount_path == folder || mount_path.starts_with(&format!("{folder}/"));
-        if !mount_path.starts_with('/') || below("/oscar/config") || below("/oscar/bin") {
+        let odd = mount_path.split('/').skip(1).any(|part| matches!(part, "" | "." | ".."));
+        if !mount_path.starts_with('/') || odd || below("/oscar/config") || below("/oscar/bin") {
             faults.push(
                 "mount_path",
                 quoted(mount_path),
-                "an absolute path, not at or below /oscar/config or /oscar/bin",
+                "an absolute path without `.`, `..` or empty parts, not at or below /oscar/config or /oscar/bin",
             );
         }
         let retain = match lifecycle_policy.as_str() {
@@ -109,5 +110,8 @@ mod tests {
         let paths: Vec<_> = faults.0.iter().map(|fault| fault.path.as_str()).collect();
         assert_eq!(paths, ["mount_path", "lifecycle_policy", "name", "lifecycle_policy"]);
         assert!(Volume::parse(&mk("v", "0", "/oscar/bin/x", "")).is_err());
+        for path in ["/x/../oscar/bin", "//oscar//bin", "/", "/a/"] {
+            assert!(Volume::parse(&mk("v", "1Gi", path, "")).is_err(), "{path}");
+        }
     }
 }

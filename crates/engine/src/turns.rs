@@ -1,0 +1,38 @@
+//! One change at a time for each service.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use oscar_model::name::ServiceName;
+use tokio::sync::OwnedMutexGuard;
+
+/// Queues that nobody stands in are swept when there are this many.
+const TIDY_AT: usize = 4096;
+
+type Lane = tokio::sync::Mutex<()>;
+
+/// A queue per name, which lasts as long as somebody stands in it.
+#[derive(Default)]
+pub(crate) struct Turns {
+    lanes: Mutex<HashMap<ServiceName, Weak<Lane>>>,
+}
+
+impl Turns {
+    pub(crate) async fn take(&self, name: &ServiceName) -> OwnedMutexGuard<()> {
+        let lane = {
+            let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+            if lanes.len() >= TIDY_AT {
+                lanes.retain(|_, lane| lane.strong_count() > 0);
+            }
+            match lanes.get(name).and_then(Weak::upgrade) {
+                Some(lane) => lane,
+                None => {
+                    let lane = Arc::new(Lane::default());
+                    lanes.insert(name.clone(), Arc::downgrade(&lane));
+                    lane
+                }
+            }
+        };
+        lane.lock_owned().await
+    }
+}
