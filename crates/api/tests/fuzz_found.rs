@@ -27,10 +27,10 @@ fn a_blank_mount_is_read_like_any_other() {
 
 #[test]
 fn the_key_of_an_entry_has_to_be_a_cluster_id() {
-    let text = "functions:\n  oscar:\n  - \"<<\":\n      name: one\n      image: a/b\n      script: echo\n";
+    let text = "functions:\n  oscar:\n  - my cluster:\n      name: one\n      image: a/b\n      script: echo\n";
     let entries = fdl::entries(text).expect("its structure is right");
-    let faults = fdl::decode_entry(&entries[0]).expect_err("`<<` is no id");
-    assert_eq!((faults.0[0].path.as_str(), faults.0[0].line), ("functions.oscar[0].<<", Some(4)));
+    let faults = fdl::decode_entry(&entries[0]).expect_err("a blank is in it");
+    assert_eq!((faults.0[0].path.as_str(), faults.0[0].line), ("functions.oscar[0].my cluster", Some(4)));
 }
 
 /// His label says `oscar` for other managers; read back, it must not become his name.

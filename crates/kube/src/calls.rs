@@ -1,6 +1,7 @@
 //! One call to the apiserver each, with a limit in time and an error that says what was tried.
 
 use std::fmt::Debug;
+use std::pin::Pin;
 use std::time::Duration;
 
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
@@ -50,7 +51,7 @@ impl<K> Namespaced for K where
 impl Calls {
     pub(crate) async fn get<K: Namespaced>(&self, namespace: &str, name: &str) -> Result<Option<K>, StoreError> {
         let api: Api<K> = self.within(namespace);
-        limited("get", &what::<K>(namespace, name), api.get_opt(name)).await
+        limited("get", &what::<K>(namespace, name), Box::pin(api.get_opt(name))).await
     }
 
     pub(crate) async fn get_metadata<K: Namespaced>(
@@ -59,20 +60,20 @@ impl Calls {
         name: &str,
     ) -> Result<Option<PartialObjectMeta<K>>, StoreError> {
         let api: Api<K> = self.within(namespace);
-        limited("get", &what::<K>(namespace, name), api.get_metadata_opt(name)).await
+        limited("get", &what::<K>(namespace, name), Box::pin(api.get_metadata_opt(name))).await
     }
 
     pub(crate) async fn create<K: Namespaced>(&self, object: &K) -> Result<K, StoreError> {
         let (namespace, name) = place(object);
         let api: Api<K> = self.within(namespace);
-        limited("create", &what::<K>(namespace, name), api.create(&written_by_us(), object)).await
+        limited("create", &what::<K>(namespace, name), Box::pin(api.create(&written_by_us(), object))).await
     }
 
     /// Replaces the version that `object` carries.
     pub(crate) async fn replace<K: Namespaced>(&self, object: &K) -> Result<K, StoreError> {
         let (namespace, name) = place(object);
         let api: Api<K> = self.within(namespace);
-        limited("update", &what::<K>(namespace, name), api.replace(name, &written_by_us(), object)).await
+        limited("update", &what::<K>(namespace, name), Box::pin(api.replace(name, &written_by_us(), object))).await
     }
 
     /// Deletes that incarnation, and when a version is given, only in that state.
@@ -88,14 +89,14 @@ impl Calls {
             resource_version: (!stamp.version.is_empty()).then(|| stamp.version.clone()),
         };
         let how = DeleteParams::background().preconditions(only);
-        limited("delete", &what::<K>(namespace, name), api.delete(name, &how)).await.map(|_| ())
+        limited("delete", &what::<K>(namespace, name), Box::pin(api.delete(name, &how))).await.map(|_| ())
     }
 
     /// `namespace` blank means all.
     pub(crate) async fn list<K: Namespaced>(&self, namespace: &str, labels: &str) -> Result<Vec<K>, StoreError> {
         let api: Api<K> = if namespace.is_empty() { Api::all(self.client.clone()) } else { self.within(namespace) };
         let which = ListParams::default().labels(labels);
-        limited("list", &what::<K>(namespace, ""), api.list(&which)).await.map(|list| list.items)
+        limited("list", &what::<K>(namespace, ""), Box::pin(api.list(&which))).await.map(|list| list.items)
     }
 
     pub(crate) async fn create_cluster<K>(&self, object: &K) -> Result<K, StoreError>
@@ -104,7 +105,7 @@ impl Calls {
     {
         let name = object.meta().name.as_deref().unwrap_or_default();
         let api: Api<K> = Api::all(self.client.clone());
-        limited("create", &what::<K>("", name), api.create(&written_by_us(), object)).await
+        limited("create", &what::<K>("", name), Box::pin(api.create(&written_by_us(), object))).await
     }
 
     pub(crate) async fn get_cluster<K>(&self, name: &str) -> Result<Option<K>, StoreError>
@@ -112,7 +113,7 @@ impl Calls {
         K: Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + Debug + DeserializeOwned,
     {
         let api: Api<K> = Api::all(self.client.clone());
-        limited("get", &what::<K>("", name), api.get_opt(name)).await
+        limited("get", &what::<K>("", name), Box::pin(api.get_opt(name))).await
     }
 
     fn within<K: Namespaced>(&self, namespace: &str) -> Api<K> {
@@ -123,7 +124,8 @@ impl Calls {
 async fn limited<T>(
     verb: &str,
     what: &str,
-    call: impl Future<Output = Result<T, kube::Error>>,
+    // In a box: what a change waits for is made of many of these.
+    call: Pin<Box<impl Future<Output = Result<T, kube::Error>>>>,
 ) -> Result<T, StoreError> {
     match tokio::time::timeout(LIMIT, call).await {
         Ok(Ok(done)) => Ok(done),

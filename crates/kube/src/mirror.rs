@@ -48,13 +48,13 @@ where
     /// Ends a write of ours; `answer` is what the apiserver made of it, when it did.
     pub(crate) fn end_write(&self, ticket: Ticket, answer: Option<K>) {
         let answer = answer.map(|object| (key_of(object.meta()), stamp_of(object.meta()), (self.reduce)(object)));
-        let mut shelf = self.write();
+        let mut known = self.write();
         let certainty = match answer {
-            Some((key, stamp, value)) => shelf.wrote(&ticket, key, stamp, value),
+            Some((key, stamp, value)) => known.wrote(&ticket, key, stamp, value),
             None => Certainty::Sure,
         };
-        shelf.end_write(ticket);
-        drop(shelf);
+        known.end_write(ticket);
+        drop(known);
         if certainty == Certainty::Unsure {
             self.link.doubt();
         }

@@ -15,7 +15,8 @@ pub struct Options {
     /// `ADDITIONAL_CONFIG_PATH`: the name of the ConfigMap with the settings.
     pub additional_config: String,
     /// How long an unfinished change of another manager has to stand still before it is taken
-    /// for abandoned and finished by this one. A change of ours gives up well before.
+    /// for abandoned and finished by this one. A change of ours gives up well before, so it
+    /// has to be the same for all managers of a cluster.
     pub patience: Duration,
     /// How often nodes' usage is asked for.
     pub metrics_interval: Duration,

@@ -179,7 +179,6 @@ impl<V> Shelf<V> {
         Ticket { finished: self.finished }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "a ticket is used once")]
     pub(crate) fn end_write(&mut self, _ticket: Ticket) {
         self.writes = self.writes.saturating_sub(1);
         if self.writes == 0 {

@@ -127,6 +127,15 @@ impl Change {
     }
 }
 
+#[derive(Default, PartialEq)]
+enum Relist {
+    #[default]
+    Over,
+    Begun,
+    /// What was true after so many changes was listed.
+    Listed(usize),
+}
+
 #[derive(Default)]
 struct Simulated {
     shelf: Shelf<u64>,
@@ -136,7 +145,7 @@ struct Simulated {
     /// How much of the log the watch delivered.
     delivered: usize,
     answers: std::collections::VecDeque<(Ticket, Change)>,
-    relist: Option<Option<usize>>,
+    relist: Relist,
     unsure: bool,
 }
 
@@ -185,7 +194,7 @@ impl Simulated {
     }
 
     fn event(&mut self) {
-        if self.relist.is_some() || self.delivered == self.log.len() {
+        if self.relist != Relist::Over || self.delivered == self.log.len() {
             return;
         }
         match self.log[self.delivered] {
@@ -197,25 +206,25 @@ impl Simulated {
 
     fn begin(&mut self) {
         self.shelf.begin();
-        self.relist = Some(None);
+        self.relist = Relist::Begun;
         self.unsure = false;
     }
 
     fn list(&mut self) {
-        if self.relist != Some(None) {
+        if self.relist != Relist::Begun {
             return;
         }
         if let Some((uid, version)) = self.live {
             self.shelf.listed(key(), stamp(uid, version), version);
         }
-        self.relist = Some(Some(self.log.len()));
+        self.relist = Relist::Listed(self.log.len());
     }
 
     fn finish(&mut self) {
-        if let Some(Some(upto)) = self.relist {
+        if let Relist::Listed(upto) = self.relist {
             self.unsure |= self.shelf.finish().1 == Certainty::Unsure;
             self.delivered = upto;
-            self.relist = None;
+            self.relist = Relist::Over;
         }
     }
 
@@ -253,7 +262,7 @@ proptest! {
         while !world.answers.is_empty() {
             world.answer();
         }
-        if world.relist.is_some() || world.unsure {
+        if world.relist != Relist::Over || world.unsure {
             // What a doubt asks the watch to do.
             world.begin();
             world.list();

@@ -170,3 +170,29 @@ fn report(what: &'static str, link: &Link, error: &watcher::Error, failures: u32
     }
     link.fail(cause);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+
+    #[test]
+    fn only_a_version_that_is_gone_asks_for_a_new_list() {
+        let status = |code| Status::failure("said", "Reason").with_code(code).boxed();
+        assert!(wants_list(&watcher::Error::WatchError(status(410))));
+        assert!(wants_list(&watcher::Error::WatchStartFailed(kube::Error::Api(status(410)))));
+        assert!(!wants_list(&watcher::Error::WatchStartFailed(kube::Error::Api(status(429)))));
+        assert!(!wants_list(&watcher::Error::NoResourceVersion));
+    }
+
+    #[test]
+    fn a_problem_is_answered_until_the_whole_was_seen_and_not_after() {
+        let link = Link::default();
+        assert!(matches!(link.check("things"), Err(StoreError::Unavailable(_))));
+        link.fail(StoreError::Forbidden("no".to_owned()));
+        assert_eq!(link.check("things"), Err(StoreError::Forbidden("no".to_owned())));
+        link.succeed();
+        link.fail(StoreError::Unavailable("away".to_owned()));
+        assert_eq!(link.check("things"), Ok(()));
+    }
+}

@@ -53,13 +53,12 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Command::Openapi => {
-            print!("{}", oscar::http::openapi_json());
+            cli::write_out(&oscar::http::openapi_json());
             ExitCode::SUCCESS
         }
         Command::Routes => {
-            for route in oscar::http::ROUTES {
-                println!("{} {}", route.method.to_ascii_uppercase(), route.path);
-            }
+            let line = |route: &oscar::http::Route| format!("{} {}\n", route.method.to_ascii_uppercase(), route.path);
+            cli::write_out(&oscar::http::ROUTES.iter().map(line).collect::<String>());
             ExitCode::SUCCESS
         }
     }

@@ -1,5 +1,7 @@
 //! `oscar serve` and `oscar config`: from arguments to a running manager.
 
+mod announce;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -11,8 +13,10 @@ use oscar_model::secret::Secret;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::{ADMIN_USER, PASSWORD_FILE, URL_FILE};
-use crate::config::{Effective, Origin, Sources, World, show_json, show_table};
+use crate::cli::{self, URL_FILE};
+use crate::config::{
+    ConfigError, Derived, Effective, Password, Sources, World, default_data_folder, show_json, show_table,
+};
 use crate::wiring::{self, Ground, StartError};
 use crate::{http, telemetry};
 
@@ -46,7 +50,8 @@ pub enum ConfigCommand {
 }
 
 impl ServeArgs {
-    fn settings(&self) -> Result<Effective, crate::config::ConfigError> {
+    /// The settings with their faults.
+    fn gather(&self) -> (Effective, Vec<String>) {
         let text = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
         let given = [
             ("data", text(&self.data)),
@@ -56,29 +61,37 @@ impl ServeArgs {
             ("world", self.world.clone()),
         ];
         let flags: BTreeMap<_, _> = given.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-        let file = self.config.clone().or_else(|| std::env::var_os("OSCAR_CONFIG").map(PathBuf::from));
-        Effective::gather(&Sources { flags, variable: &|name| std::env::var(name).ok(), file })
+        Effective::gather(&Sources::of_process(flags, self.config.clone()))
     }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 pub fn run_config(command: &ConfigCommand, json: bool) -> ExitCode {
     let ConfigCommand::Show(args) = command;
-    match args.settings() {
-        Ok(settings) => {
-            let shown = if json { format!("{:#}\n", show_json(&settings)) } else { show_table(&settings) };
-            print!("{shown}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => fail(&error, "`oscar config show` without settings lists every key"),
+    let (settings, faults) = args.gather();
+    let derived = Derived::of(&settings, &variable);
+    if json {
+        cli::write_out(&format!("{:#}\n", show_json(&settings, &derived, &faults)));
+    } else {
+        cli::write_out(&show_table(&settings, &derived));
+    }
+    match (faults.is_empty(), json) {
+        (true, _) => ExitCode::SUCCESS,
+        (false, true) => ExitCode::FAILURE,
+        (false, false) => fail(&ConfigError(faults), "a manager does not start before these are corrected"),
     }
 }
 
 /// Runs a manager until it is told to stop.
 pub async fn run(args: &ServeArgs) -> ExitCode {
-    let settings = match args.settings() {
-        Ok(settings) => settings,
-        Err(error) => return fail(&error, "`oscar config show` prints every setting and where it comes from"),
-    };
+    let (settings, faults) = args.gather();
+    if !faults.is_empty() {
+        let hint = "`oscar config show`, with the same flags, prints every setting and where it comes from";
+        return fail(&ConfigError(faults), hint);
+    }
     telemetry::start(settings.text("log"), settings.text("log_format"));
     // The one TLS provider of the process; an error means that it is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -96,25 +109,25 @@ fn fail(error: &dyn std::fmt::Display, hint: &str) -> ExitCode {
 async fn start(settings: &Effective) -> Result<(), StartError> {
     // Before anything can be stopped half-way, the signals are ours.
     let stop = stop_signal()?;
-    let world = settings.world(std::env::var_os("KUBERNETES_SERVICE_HOST").is_some());
-    let data = data_folder(settings);
-    let listener = listen(settings, world).await?;
+    let derived = Derived::of(settings, &variable);
+    let listener = listen(&derived).await?;
     let address = listener.local_addr().map_err(|cause| io_error("asking for the port", cause))?;
     let ground = tokio::select! {
-        ground = Ground::prepare(settings, world, &data) => ground?,
+        ground = Ground::prepare(settings, &derived) => ground?,
         () = stopped(&stop) => return Ok(()),
     };
-    let password = admin_password(settings, world, &data)?;
-    let app = wiring::app(settings, world, &ground, password).await?;
+    let password = derived.password(settings);
+    let secret = admin_password(settings, &password)?;
+    let app = wiring::app(settings, &derived, &ground, secret).await?;
     let url = settings.given("public_url").unwrap_or_else(|| format!("http://{address}"));
-    announce(settings, world, &data, &url, &app.facts.instance_id)?;
+    announce(settings, &derived, &password, &url, &app.facts.instance_id)?;
     ground.spawn_ticks();
     let service = http::service(app);
     let served = http::serve(listener, service, stopped(&stop)).await;
     ground.close().await;
-    if world == World::Local {
+    if derived.world == World::Local {
         // Clients of this machine should not call a manager that is gone.
-        let _ = std::fs::remove_file(data.join(URL_FILE));
+        let _ = std::fs::remove_file(derived.data.join(URL_FILE));
     }
     served.map_err(|cause| io_error("serving", cause))
 }
@@ -149,19 +162,8 @@ async fn stopped(stop: &Stop) {
     let _ = stop.wait_for(|stopped| *stopped).await;
 }
 
-fn data_folder(settings: &Effective) -> PathBuf {
-    let given = settings.given("data").map(PathBuf::from);
-    given.unwrap_or_else(|| {
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let base = variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
-        base.unwrap_or_else(|| PathBuf::from("/var/lib")).join("oscar")
-    })
-}
-
-async fn listen(settings: &Effective, world: World) -> Result<TcpListener, StartError> {
-    let host = if world == World::Kubernetes { "0.0.0.0" } else { "127.0.0.1" };
-    let given = settings.given("listen");
-    let text = given.unwrap_or_else(|| format!("{host}:{}", settings.count("service_port")));
+async fn listen(derived: &Derived) -> Result<TcpListener, StartError> {
+    let text = &derived.listen;
     let what = || format!("listening on {text} (another address: --listen 127.0.0.1:0 takes a free port)");
     let fail = |cause| StartError::File { what: what(), cause };
     let addresses: Vec<SocketAddr> = text.to_socket_addrs().map_err(fail)?.collect();
@@ -169,23 +171,21 @@ async fn listen(settings: &Effective, world: World) -> Result<TcpListener, Start
 }
 
 /// The password of the administrator: given, kept from an earlier start, or made now.
-fn admin_password(settings: &Effective, world: World, data: &Path) -> Result<Secret, StartError> {
-    if *settings.origin("password") != Origin::Default {
-        return Ok(settings.secret("password"));
-    }
-    if world == World::Kubernetes {
-        let cause = std::io::Error::other("it is required on Kubernetes");
-        return Err(StartError::File { what: "OSCAR_PASSWORD is not set".to_owned(), cause });
-    }
-    let path = data.join(PASSWORD_FILE);
-    let fail = |cause| StartError::File { what: format!("keeping the password in {}", path.display()), cause };
-    match std::fs::read_to_string(&path) {
-        Ok(text) if !text.trim().is_empty() => Ok(Secret::new(text.trim())),
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(fail(error)),
-        _ => {
-            let password = uuid::Uuid::new_v4().simple().to_string();
-            write_private(&path, &password).map_err(fail)?;
-            Ok(Secret::new(password))
+fn admin_password(settings: &Effective, password: &Password) -> Result<Secret, StartError> {
+    let fail = |path: &Path, cause| io_error(&format!("keeping the password in {}", path.display()), cause);
+    match password {
+        Password::Given => Ok(settings.secret("password")),
+        Password::Missing => {
+            Err(io_error("OSCAR_PASSWORD is not set", std::io::Error::other("it is required on Kubernetes")))
+        }
+        Password::Kept(path) => {
+            let text = std::fs::read_to_string(path).map_err(|cause| fail(path, cause))?;
+            Ok(Secret::new(text.trim()))
+        }
+        Password::ToBeMade(path) => {
+            let made = uuid::Uuid::new_v4().simple().to_string();
+            write_private(path, &made).map_err(|cause| fail(path, cause))?;
+            Ok(Secret::new(made))
         }
     }
 }
@@ -202,24 +202,33 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// One line on standard output for programs; the lines to paste for people on standard error.
-fn announce(settings: &Effective, world: World, data: &Path, url: &str, instance: &str) -> Result<(), StartError> {
+fn announce(
+    settings: &Effective,
+    derived: &Derived,
+    password: &Password,
+    url: &str,
+    instance: &str,
+) -> Result<(), StartError> {
     let cluster = settings.text("cluster_id");
-    let username = settings.text("username");
-    if world == World::Local {
-        let path = data.join(URL_FILE);
+    if derived.world == World::Local {
+        let path = derived.data.join(URL_FILE);
         write_private(&path, url).map_err(|cause| io_error(&format!("writing {}", path.display()), cause))?;
-        let password = data.join(PASSWORD_FILE);
-        let shown = if password.exists() && *settings.origin("password") == Origin::Default {
-            format!("$(cat {})", password.display())
-        } else {
-            "$OSCAR_PASSWORD".to_owned()
+        let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let data = whole(&derived.data);
+        let password = match password {
+            Password::Kept(path) | Password::ToBeMade(path) => Password::Kept(whole(path)),
+            other => other.clone(),
+        };
+        let newcomer = announce::Newcomer {
+            data: &data,
+            is_default_folder: data == default_data_folder(&variable),
+            knows_clusters: cli::knows_clusters(),
+            username: settings.text("username"),
+            password: &password,
+            url,
         };
         eprintln!("OSCAR manager of cluster \"{cluster}\"; everything it keeps is in {}", data.display());
-        eprintln!("Try, in another terminal:");
-        if username == ADMIN_USER {
-            eprintln!("  oscar service list");
-        }
-        eprintln!("  curl -u {username}:{shown} {url}/system/info");
+        newcomer.lines().iter().for_each(|line| eprintln!("{line}"));
     }
     let mut out = std::io::stdout();
     let written = writeln!(out, "ready {url} cluster={cluster} instance={instance}").and_then(|()| out.flush());

@@ -1,6 +1,5 @@
 //! The only place where adapters meet the engine.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +12,7 @@ use oscar_model::identity::Subject;
 use oscar_model::secret::Secret;
 use rand::TryRngCore;
 
-use crate::config::{Effective, World};
+use crate::config::{Derived, Effective, World};
 use crate::http::{AdminAccount, App, Facts, Limits};
 use crate::outbound::oidc::{GroupSource, IssuerSettings, OidcIdentity, OidcSettings};
 
@@ -56,8 +55,9 @@ impl Entropy for SystemEntropy {
 }
 
 impl Ground {
-    pub(crate) async fn prepare(settings: &Effective, world: World, data: &Path) -> Result<Self, StartError> {
-        match world {
+    pub(crate) async fn prepare(settings: &Effective, derived: &Derived) -> Result<Self, StartError> {
+        let data = &derived.data;
+        match derived.world {
             World::Local => {
                 let options = oscar_local::Options { namespace: settings.text("services_namespace").to_owned() };
                 let store = LocalStore::open(data, options)?;
@@ -66,7 +66,7 @@ impl Ground {
                         cores: settings.quantity("cpu").map(|quantity| quantity.millis()),
                         bytes: settings.quantity("memory").map(|quantity| quantity.units()),
                         gpus: i64::try_from(settings.count("gpus")).unwrap_or(i64::MAX),
-                        data: data.to_owned(),
+                        data: data.clone(),
                     },
                     SystemTime::now(),
                 );
@@ -143,12 +143,12 @@ impl Ground {
 
 pub(crate) async fn app(
     settings: &Effective,
-    world: World,
+    derived: &Derived,
     ground: &Ground,
     password: Secret,
 ) -> Result<Arc<App>, StartError> {
     let policy = Policy {
-        own_store: own_store(settings, world),
+        own_store: own_store(settings, derived),
         providers: settings.providers.clone(),
         registry: settings.clusters.clone(),
         groups: settings.list("oidc_groups"),
@@ -161,13 +161,9 @@ pub(crate) async fn app(
         services_namespace: settings.text("services_namespace").to_owned(),
         controller_service_account: settings.text("controller_service_account").to_owned(),
         oidc_enabled: settings.flag("oidc_enable"),
-        oidc_issuers: settings.list("oidc_issuers"),
+        oidc_issuers: settings.issuers().into_iter().map(|issuer| issuer.url).collect(),
         oidc_groups: settings.list("oidc_groups"),
-        cors: match settings.text("cors") {
-            "on" => true,
-            "off" => false,
-            _ => world == World::Local,
-        },
+        cors: derived.cors,
     };
     Ok(Arc::new(App {
         manager: Manager::new(ground.ports(), policy),
@@ -181,13 +177,9 @@ pub(crate) async fn app(
     }))
 }
 
-fn own_store(settings: &Effective, world: World) -> OwnStore {
-    let endpoint = settings.given("minio_endpoint").unwrap_or_else(|| match world {
-        World::Local => String::new(),
-        World::Kubernetes => "https://minio-service.minio:9000".to_owned(),
-    });
+fn own_store(settings: &Effective, derived: &Derived) -> OwnStore {
     OwnStore {
-        endpoint,
+        endpoint: derived.minio_endpoint.clone(),
         verify: settings.flag("minio_tls_verify"),
         region: settings.text("minio_region").to_owned(),
         access_key: settings.text("minio_access_key").to_owned(),
@@ -199,10 +191,10 @@ fn identity(settings: &Effective) -> Result<Arc<dyn Identity>, StartError> {
     if !settings.flag("oidc_enable") {
         return Ok(Arc::new(NoIdentity));
     }
-    let issuers = settings.list("oidc_issuers").into_iter().map(|url| IssuerSettings {
-        url,
-        audience: settings.given("oidc_audience"),
-        groups: settings.given("oidc_group_claim").map_or(GroupSource::Auto, GroupSource::Claim),
+    let issuers = settings.issuers().into_iter().map(|issuer| IssuerSettings {
+        url: issuer.url,
+        audience: issuer.audience,
+        groups: issuer.group_claim.map_or(GroupSource::Auto, GroupSource::Claim),
     });
     let mut oidc = OidcSettings::new(issuers.collect(), Arc::new(SystemClock));
     oidc.accepted_groups = settings.list("oidc_groups");

@@ -8,9 +8,11 @@ mod home;
 mod tls;
 
 use std::fs;
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use home::Home;
 
@@ -37,7 +39,88 @@ fn a_manager_on_this_machine_needs_no_settings() {
     home.run(&["doctor"]).ends(0).says("✓ local: the credentials are accepted").never_says(&password);
     drop(server);
     home.run(&["doctor"]).ends(0).says("no manager is running");
-    home.run(&["status"]).ends(3).says("error: cannot reach");
+}
+
+#[test]
+fn the_password_goes_to_nobody_who_took_the_port_of_a_dead_manager() {
+    let home = Home::new();
+    let server = home.serve();
+    let address = home.url().trim_start_matches("http://").to_owned();
+    // Its end by SIGKILL leaves its address behind.
+    drop(server);
+    assert!(home.data().join("url").exists());
+    let taken = TcpListener::bind(address).expect("the port is free again");
+    taken.set_nonblocking(true).expect("set");
+    home.run(&["status"]).ends(2).says("no manager runs on this machine");
+    home.run(&["doctor"]).ends(0).says("no manager is running");
+    assert_eq!(taken.accept().expect_err("nobody called").kind(), ErrorKind::WouldBlock);
+}
+
+#[test]
+fn what_goes_to_this_machine_goes_by_no_proxy() {
+    let home = Home::new();
+    let _server = home.serve();
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
+    proxy.set_nonblocking(true).expect("set");
+    let url = format!("http://{}", proxy.local_addr().expect("an address"));
+    let through = [("http_proxy", url.as_str()), ("HTTP_PROXY", &url), ("all_proxy", &url)];
+    // One asks with the typed client, the other by the probe, too.
+    home.run_with(&["service", "list"], &through, "").ends(0);
+    home.run_with(&["status"], &through, "").ends(0).says("OSCAR v");
+    assert_eq!(proxy.accept().expect_err("nobody called").kind(), ErrorKind::WouldBlock);
+
+    proxy.set_nonblocking(false).expect("set");
+    let asked = std::thread::spawn(move || proxy.accept().is_ok());
+    let elsewhere = [("OSCAR_ENDPOINT", "http://oscar.invalid"), ("http_proxy", &url)];
+    home.run_with(&["service", "list"], &elsewhere, "").ends(3);
+    assert!(asked.join().expect("it ends"), "what goes elsewhere goes by the proxy");
+}
+
+#[test]
+fn programs_get_failures_as_json_too() {
+    let home = with_file();
+    let failure = |arguments: &[&str], code: i32| -> Value {
+        let ran = home.run(arguments).ends(code);
+        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {}\n{}", ran.out, ran.err))
+    };
+    let none = failure(&["--json", "service", "list"], 2);
+    assert_eq!((&none["code"], &none["details"]), (&json!("usage"), &json!([])));
+    assert!(none["error"].as_str().is_some_and(|text| text.contains("no cluster is configured")), "{none}");
+    assert_eq!(none["hints"].as_array().map(Vec::len), Some(2));
+    home.write("bad.yaml", &FILE.replace("cpu: 0.5", "cpu: lots"));
+    let invalid = failure(&["--json", "apply", "bad.yaml", "--yes"], 6);
+    assert_eq!((&invalid["code"], invalid["details"].as_array().map(Vec::len)), (&json!("invalid"), Some(1)));
+
+    let _server = home.serve();
+    home.run(&["apply", "f.yaml", "--yes"]).ends(0);
+    let some = failure(&["--json", "service", "delete", "--yes", "plants", "absent"], 5);
+    assert_eq!((&some[0]["done"], &some[0]["failure"]), (&json!(true), &Value::Null));
+    assert_eq!((&some[1]["done"], some[1]["failure"]["error"].is_string()), (&json!(false), true));
+    home.run_with(&["cluster", "add", "gone", "http://127.0.0.1:1", "--password-stdin"], &[], "x").ends(0);
+    let broken = failure(&["--json", "doctor"], 1);
+    assert!(broken.as_array().is_some_and(|rows| rows.iter().any(|row| row["level"] == "broken")), "{broken}");
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_failure() {
+    let home = Home::new();
+    for arguments in [&["config", "show"][..], &["--json", "config", "show"], &["routes"], &["openapi"]] {
+        let err = home.run_unread(arguments);
+        assert_eq!(err, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn doctor_looks_at_the_port_that_is_configured() {
+    let home = Home::new();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let doctor = |name: &str, value: &str| home.run_with(&["doctor"], &[(name, value)], "");
+    let expected = format!("! a manager could not listen on 127.0.0.1:{port}");
+    doctor("OSCAR_SERVICE_PORT", &port).ends(0).says(&expected).never_says("8080");
+    home.write("oscar.yaml", &format!("service_port: {port}\n"));
+    doctor("OSCAR_CONFIG", "oscar.yaml").ends(0).says(&expected);
+    doctor("OSCAR_SERVICE_PORT", "many").ends(1).says("✗ a manager would not start with these settings: service_port");
 }
 
 #[test]
@@ -59,6 +142,10 @@ fn apply_creates_updates_and_leaves_alone() {
     let secret = changed.replace("hunter2", "hunter3");
     let update = home.run_with(&["apply", "-", "--yes"], &[], &secret);
     update.ends(0).says("only values that are not shown").says("1 updated").never_says("hunter");
+
+    let both = changed.replace("hunter2", "hunter4").replace("cpu: 2", "cpu: 3");
+    let update = home.run_with(&["apply", "-", "--yes"], &[], &both);
+    update.ends(0).says("+ cpu: \"3\"").says("~ environment.secrets.KEY: the value that is stored is replaced");
 }
 
 #[test]

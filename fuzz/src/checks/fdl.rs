@@ -1,4 +1,6 @@
-use oscar_api::fdl::{FdlError, decode_entry, decode_single, describe, entries, script_is_path, script_text, set_script};
+use oscar_api::fdl::{
+    FdlError, decode_entry, decode_single, describe, entries, script_is_path, script_text, set_script,
+};
 
 use super::definition::{is_told, survives};
 

@@ -1,4 +1,5 @@
 use oscar_api::record::from_text;
+use oscar_model::service::Sensitive;
 
 use super::definition::stored_comes_back;
 
@@ -7,7 +8,11 @@ use super::definition::stored_comes_back;
 pub fn record(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match from_text(text, "#!/bin/sh\necho hello\n", "oscar-svc") {
-        Ok(service) => stored_comes_back(&service),
+        Ok(mut service) => {
+            // Other managers keep values in the text; ours are stored apart.
+            let _values = Sensitive::take_from(&mut service.definition);
+            stored_comes_back(&service);
+        }
         Err(cause) => assert!(!cause.is_empty(), "refused without a cause"),
     }
 }

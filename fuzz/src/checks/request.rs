@@ -90,13 +90,18 @@ fn parse(data: &[u8]) -> Option<Request<Body>> {
     Some(request)
 }
 
-/// Read in another way than the manager does, so that a mistake there shows here.
+/// Read in another way than the manager does, so that a mistake there shows here. The token of
+/// a service may also stand in the query or in a cookie.
 fn has_key(request: &Request<Body>, service_token: &str) -> bool {
+    let mut texts = request.headers().values().filter_map(|value| value.to_str().ok());
+    if request.uri().to_string().contains(service_token) || texts.any(|text| text.contains(service_token)) {
+        return true;
+    }
     let Some(value) = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()) else { return false };
     let words: Vec<_> = value.split_whitespace().collect();
     match words.as_slice() {
         [scheme, key] if scheme.eq_ignore_ascii_case("basic") => STANDARD.decode(key).is_ok_and(|pair| pair == ADMIN),
-        [scheme, key] if scheme.eq_ignore_ascii_case("bearer") => *key == BEARER || *key == service_token,
+        [scheme, key] if scheme.eq_ignore_ascii_case("bearer") => *key == BEARER,
         _ => false,
     }
 }

@@ -57,7 +57,8 @@ fn from_tree(random: &mut Random, seeds: &[Vec<u8>], print: fn(&mut Random, &Nod
     // A seed that is no tree, and now and then one that is, only has bytes.
     let Some(mut tree) = tree else { return bytes::mutate(random, seeds) };
     let other = read(random.seed(seeds)).unwrap_or_else(|| tree.clone());
-    for _ in 0..=random.below(4) {
+    // Few changes, so that most of what is accepted stays so and has to survive.
+    for _ in 0..random.pick(&[1, 1, 1, 2, 4]) {
         tree::mutate(random, &mut tree, &other);
     }
     let text = print(random, &tree).into_bytes();

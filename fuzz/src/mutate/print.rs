@@ -86,18 +86,19 @@ fn scalar(random: &mut Random, node: &Node, out: &mut String) {
 
 /// In any style, also where it then means something else: that is what people write.
 fn text(random: &mut Random, value: &str, depth: usize, may_be_block: bool, out: &mut String) {
-    let is_word = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
+    let is_word =
+        !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
     match random.below(8) {
         0 => {
             let _ = write!(out, "'{}'", value.replace('\'', "''"));
         }
-        1 if may_be_block => {
+        1 if may_be_block && !value.is_empty() => {
             out.push_str(random.pick(&["|", "|-", "|+", ">", ">-"]));
             for line in value.split('\n') {
                 let _ = write!(out, "\n{}{line}", "  ".repeat(depth));
             }
         }
-        2 => out.push_str(value),
+        2 if random.once_in(8) => out.push_str(value),
         3..=5 if is_word => out.push_str(value),
         _ => double_quoted(value, out),
     }

@@ -6,14 +6,39 @@ use crate::Random;
 const METHODS: [&str; 8] = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "BREW"];
 
 const PATHS: [&str; 16] = [
-    "/health", "/system/config", "/system/info", "/system/status", "/system/services", "/system/services/",
-    "/system/services/mine", "/system/services/open", "/system/services/none/", "/system/services/mine/auth",
-    "/system/services/%00", "/system/services/%ff", "/system/services/a%2Fb", "//", "/system//services", "*",
+    "/health",
+    "/system/config",
+    "/system/info",
+    "/system/status",
+    "/system/services",
+    "/system/services/",
+    "/system/services/mine",
+    "/system/services/open",
+    "/system/services/none/",
+    "/system/services/mine/auth",
+    "/system/services/%00",
+    "/system/services/%ff",
+    "/system/services/a%2Fb",
+    "//",
+    "/system//services",
+    "*",
 ];
 
 const QUERIES: [&str; 14] = [
-    "", "?", "?limit=1", "?limit=0", "?limit=1&page=mine", "?limit=99999999999999999999", "?page=%zz", "?include=deployment",
-    "?include=,Deployment ,x", "?dry_run=true", "?dry_run=1&dry_run=0", "?dry_run=maybe", "?&&=&a", "?limit=+1&page=%ff",
+    "",
+    "?",
+    "?limit=1",
+    "?limit=0",
+    "?limit=1&page=mine",
+    "?limit=99999999999999999999",
+    "?page=%zz",
+    "?include=deployment",
+    "?include=,Deployment ,x",
+    "?dry_run=true",
+    "?dry_run=1&dry_run=0",
+    "?dry_run=maybe",
+    "?&&=&a",
+    "?limit=+1&page=%ff",
 ];
 
 /// Credentials, true and nearly true, and what else the manager reads.

@@ -14,7 +14,7 @@ pub(super) fn mutate(random: &mut Random, tree: &mut Node, other: &Node) {
 }
 
 fn change(random: &mut Random, node: &mut Node, other: &Node) {
-    match random.below(12) {
+    match random.below(16) {
         0 => node.value = Value::Null,
         1 => node.value = Value::Bool(random.once_in(2), "True".to_owned()),
         2 => {

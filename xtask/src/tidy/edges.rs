@@ -48,7 +48,7 @@ const RULES: [Rule; 11] = [
     },
     Rule {
         package: "oscar-bench",
-        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-kube", "oscar-local", "oscar"],
+        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-kube", "oscar-local", "oscar", "oscar-testkit"],
         never: &[],
         optional: &[],
     },

@@ -38,9 +38,8 @@ pub(super) async fn poll(client: Client, usage: Arc<RwLock<Usage>>, version: Arc
             Ok(Err(error)) => tracing::debug!(%error, "no usage of nodes"),
             Err(_) => tracing::debug!("no usage of nodes: no answer"),
         }
-        match tokio::time::timeout(interval, client.apiserver_version()).await {
-            Ok(Ok(info)) => *version.write().unwrap_or_else(PoisonError::into_inner) = info.git_version,
-            Ok(Err(_)) | Err(_) => {}
+        if let Ok(Ok(info)) = tokio::time::timeout(interval, client.apiserver_version()).await {
+            *version.write().unwrap_or_else(PoisonError::into_inner) = info.git_version;
         }
         tokio::time::sleep(interval).await;
     }

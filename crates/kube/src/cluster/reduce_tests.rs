@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::super::metrics::Used;
 use super::*;
 
-fn mk_pod(spec: Value) -> Pod {
+fn mk_pod(spec: &Value) -> Pod {
     serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": spec})).expect("a pod")
 }
 
@@ -17,7 +17,7 @@ fn sidecar(cpu: &str, memory: &str) -> Value {
     sidecar
 }
 
-fn amounts(spec: Value) -> (i64, i64) {
+fn amounts(spec: &Value) -> (i64, i64) {
     let share = share(mk_pod(spec)).expect("it has a node");
     (share.cores, share.bytes)
 }
@@ -25,12 +25,12 @@ fn amounts(spec: Value) -> (i64, i64) {
 #[test]
 fn a_pod_takes_the_sum_of_its_containers_or_its_heaviest_start() {
     let two = json!({"nodeName": "n", "containers": [container("500m", "1Ki"), container("0.25", "1Ki")]});
-    assert_eq!(amounts(two), (750, 2048));
+    assert_eq!(amounts(&two), (750, 2048));
     let heavy = json!({
         "nodeName": "n", "containers": [container("100m", "1Ki")],
         "initContainers": [container("2", "512"), container("1", "4Ki")],
     });
-    assert_eq!(amounts(heavy), (2000, 4096));
+    assert_eq!(amounts(&heavy), (2000, 4096));
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn sidecars_count_while_others_start_and_run() {
         "initContainers": [container("300m", "0"), sidecar("200m", "0"), container("250m", "0")],
     });
     // Running: 100 + 200; the second start: 200 + 250.
-    assert_eq!(amounts(spec).0, 450);
+    assert_eq!(amounts(&spec).0, 450);
 }
 
 #[test]
@@ -49,12 +49,12 @@ fn a_request_of_the_whole_pod_and_its_overhead_count() {
         "nodeName": "n", "containers": [container("100m", "1Ki")],
         "resources": {"requests": {"cpu": "1"}}, "overhead": {"cpu": "50m"},
     });
-    assert_eq!(amounts(spec), (1050, 1024));
+    assert_eq!(amounts(&spec), (1050, 1024));
 }
 
 #[test]
 fn a_pod_without_a_node_takes_nothing() {
-    assert_eq!(share(mk_pod(json!({"containers": [container("1", "1")]}))), None);
+    assert_eq!(share(mk_pod(&json!({"containers": [container("1", "1")]}))), None);
 }
 
 #[test]

@@ -113,33 +113,31 @@ impl Journal {
                     Err(error) => return Err(error),
                 }
             }
-            if begun.elapsed() > self.patience * 2 {
+            if begun.elapsed() > self.patience * 3 {
                 return Err(StoreError::Unavailable(format!("another manager is changing service '{service}'")));
             }
             tokio::time::sleep(POLL).await;
         }
     }
 
-    /// Every abandoned Lease, ours from now on.
-    pub(super) async fn acquire_abandoned(&self) -> Result<Vec<Held>, StoreError> {
+    /// Every Lease that nobody works on any more.
+    pub(super) async fn abandoned(&self) -> Result<Vec<Lease>, StoreError> {
         let leases: Vec<Lease> = self.calls.list(&self.namespace, SELECTOR).await?;
         let names: HashSet<_> = leases.iter().filter_map(|lease| lease.metadata.name.clone()).collect();
         lock(&self.still).retain(|name, _| names.contains(name));
-        let mut taken = Vec::new();
-        for found in leases {
-            if !self.is_abandoned(&found) {
-                continue;
-            }
-            let holder = self.holder();
-            let old = read_lease(&found);
-            let intent = Intent { holder: holder.name.clone(), ..old.clone() };
-            match self.take_over(&found, &intent).await {
-                Ok((lease, since)) => taken.push(self.held(&lease, since, old.namespaces, holder)),
-                Err(StoreError::Conflict | StoreError::NotFound) => {}
-                Err(error) => return Err(error),
-            }
+        Ok(leases.into_iter().filter(|lease| self.is_abandoned(lease)).collect())
+    }
+
+    /// Makes an abandoned Lease ours, unless somebody else was faster.
+    pub(super) async fn acquire_abandoned(&self, found: &Lease) -> Result<Option<Held>, StoreError> {
+        let holder = self.holder();
+        let old = read_lease(found);
+        let intent = Intent { holder: holder.name.clone(), ..old.clone() };
+        match self.take_over(found, &intent).await {
+            Ok((lease, since)) => Ok(Some(self.held(&lease, since, old.namespaces, holder))),
+            Err(StoreError::Conflict | StoreError::NotFound) => Ok(None),
+            Err(error) => Err(error),
         }
-        Ok(taken)
     }
 
     pub(super) async fn release(&self, held: Held) -> Release {

@@ -103,7 +103,7 @@ async fn finished<T: Send + 'static>(
 impl Services for KubeServices {
     async fn create(&self, service: Service, sensitive: Sensitive) -> Result<Arc<Stored>, StoreError> {
         let shared = self.shared.clone();
-        finished(async move { shared.create(service, sensitive).await }).await
+        finished(async move { Box::pin(shared.create(service, sensitive)).await }).await
     }
 
     async fn replace(
@@ -113,12 +113,12 @@ impl Services for KubeServices {
         expected: &Revision,
     ) -> Result<Arc<Stored>, StoreError> {
         let (shared, expected) = (self.shared.clone(), expected.clone());
-        finished(async move { shared.replace(service, sensitive, &expected).await }).await
+        finished(async move { Box::pin(shared.replace(service, sensitive, &expected)).await }).await
     }
 
     async fn remove(&self, name: &ServiceName, expected: Option<&Revision>) -> Result<(), StoreError> {
         let (shared, name, expected) = (self.shared.clone(), name.clone(), expected.cloned());
-        finished(async move { shared.remove(&name, expected.as_ref()).await }).await
+        finished(async move { Box::pin(shared.remove(&name, expected.as_ref())).await }).await
     }
 
     async fn get(&self, name: &ServiceName) -> Result<Option<Arc<Stored>>, StoreError> {

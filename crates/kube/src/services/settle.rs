@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::try_join3;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, PodTemplate, Secret as KubeSecret};
 use oscar_engine::ports::StoreError;
 
@@ -31,22 +32,27 @@ pub(super) async fn run(shared: Arc<Shared>, pause: Duration) {
 }
 
 impl Shared {
+    /// One name that cannot be settled keeps no other from it; the first failure is told.
     pub(super) async fn tick_settle(&self) -> Result<usize, StoreError> {
-        let mut settled = 0;
-        for held in self.journal.acquire_abandoned().await? {
-            self.settle_abandoned(held).await?;
-            settled += 1;
+        let mut outcomes = Vec::new();
+        for lease in self.journal.abandoned().await? {
+            outcomes.push(self.settle_lease(&lease).await);
         }
         for key in self.index.take_orphaned() {
-            match self.settle_orphaned(&key.namespace, &key.name).await {
-                Ok(found) => settled += usize::from(found),
-                Err(error) => {
-                    self.index.note_orphaned(key);
-                    return Err(error);
-                }
+            let outcome = self.settle_orphaned(&key.namespace, &key.name).await;
+            if outcome.is_err() {
+                self.index.note_orphaned(key);
             }
+            outcomes.push(outcome);
         }
-        Ok(settled)
+        outcomes.into_iter().try_fold(0, |settled, outcome| Ok(settled + usize::from(outcome?)))
+    }
+
+    async fn settle_lease(&self, lease: &Lease) -> Result<bool, StoreError> {
+        match self.journal.acquire_abandoned(lease).await? {
+            Some(held) => self.settle_abandoned(held).await.map(|()| true),
+            None => Ok(false),
+        }
     }
 
     /// A manager that knows no credentials Secret removed the record.
@@ -77,6 +83,10 @@ impl Shared {
     }
 
     pub(super) async fn settle(&self, namespace: &str, name: &str) -> Result<(), StoreError> {
+        Box::pin(self.settle_now(namespace, name)).await
+    }
+
+    async fn settle_now(&self, namespace: &str, name: &str) -> Result<(), StoreError> {
         let Some(record) = self.live_record(namespace, name).await? else {
             try_join3(
                 self.drop_companion::<PodTemplate>(namespace, name, name),

@@ -1,6 +1,7 @@
 //! The three changes: what is written in which order, and what happens when a step fails.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret as KubeSecret};
@@ -51,7 +52,7 @@ impl Shared {
         let held = self.journal.acquire(name, &service.namespace).await?;
         let writing = self.index.writing();
         let work = self.create_held(&held, &service, &sensitive, &change, &record);
-        let made = self.limited(work).await;
+        let made = self.limited(Box::pin(work)).await;
         let made = self.conclude_create(held, &service.namespace, made).await?;
         shown(writing, &made)
     }
@@ -159,7 +160,7 @@ impl Shared {
         }
         let held = self.journal.acquire(&name, &key.namespace).await?;
         let writing = self.index.writing();
-        let made = self.limited(self.replace_held(&held, &service, &sensitive, live)).await;
+        let made = self.limited(Box::pin(self.replace_held(&held, &service, &sensitive, live))).await;
         let stored = match &made {
             Ok(record) => Some(shown(writing, record)),
             Err(_) => None,
@@ -235,7 +236,7 @@ impl Shared {
             return Err(StoreError::Conflict);
         }
         let held = self.journal.acquire(name, &key.namespace).await?;
-        let made = self.limited(self.remove_held(&held, &key, live, expected.is_some())).await;
+        let made = self.limited(Box::pin(self.remove_held(&held, &key, live, expected.is_some()))).await;
         self.conclude(held, &key.namespace, made).await
     }
 
@@ -297,14 +298,10 @@ impl Shared {
         Ok((key_of(&record.metadata), crate::layout::record::read_record(&record)))
     }
 
-    async fn limited<T>(&self, work: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
-        match tokio::time::timeout(self.limit, work).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                let error = StoreError::Unavailable("the apiserver was too slow".to_owned());
-                Err(Failed::InDoubt(error))
-            }
-        }
+    async fn limited<T>(&self, work: Pin<Box<impl Future<Output = Result<T, Failed>>>>) -> Result<T, Failed> {
+        let too_slow = || StoreError::Unavailable("the apiserver was too slow".to_owned());
+        let outcome = tokio::time::timeout(self.limit, work).await;
+        outcome.unwrap_or_else(|_| Err(Failed::InDoubt(too_slow())))
     }
 }
 

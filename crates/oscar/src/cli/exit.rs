@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use oscar_api::client::ClientError;
 use oscar_api::problem::{Code, Problem};
 use oscar_model::fault::{Fault, Faults};
+use serde_json::{Value, json};
 
 /// The exit codes of `oscar`.
 ///
@@ -32,6 +33,23 @@ pub enum Exit {
     Declined = 8,
 }
 
+impl Exit {
+    /// For programs, where the manager gave no word of its own.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Unreachable => "unreachable",
+            Self::NotPermitted => "not-permitted",
+            Self::NotFound => "not-found",
+            Self::Invalid => "invalid",
+            Self::Conflict => "conflict",
+            Self::Declined => "declined",
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
@@ -42,6 +60,9 @@ impl From<Exit> for ExitCode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub exit: Exit,
+    /// The manager's own word for it, such as `service-exists`.
+    pub code: Option<String>,
+    /// Blank when everything was told before.
     pub message: String,
     /// One fault each, below the message.
     pub details: Vec<String>,
@@ -51,7 +72,18 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), details: Vec::new(), hints: Vec::new() }
+        Self { exit, code: None, message: message.into(), details: Vec::new(), hints: Vec::new() }
+    }
+
+    /// One that was told when it happened.
+    pub fn told(exit: Exit) -> Self {
+        Self::new(exit, String::new())
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> Value {
+        let code = self.code.as_deref().unwrap_or_else(|| self.exit.word());
+        json!({"error": self.message, "code": code, "details": self.details, "hints": self.hints})
     }
 
     #[must_use]
@@ -110,6 +142,7 @@ fn refused(problem: &Problem) -> Failure {
         let (path, found, allowed) = (fault.path.clone(), fault.found.clone(), fault.allowed.clone());
         Fault { path, found, allowed, line: fault.line }.to_string()
     };
+    failure.code = Some(problem.code.clone()).filter(|code| !code.is_empty());
     failure.details = problem.faults.iter().map(fault).collect();
     failure.hints.extend(hint_of(problem).map(str::to_owned));
     failure
@@ -207,6 +240,16 @@ mod tests {
             failure.details,
             ["cpu: found \"lots\", expected a quantity", "image: found \"\", expected an image"]
         );
+    }
+
+    #[test]
+    fn programs_get_the_word_of_the_manager_or_ours() {
+        let code = |failure: Failure| failure.to_json()["code"].clone();
+        let ours = Failure::from(ClientError::Refused(Box::new(Problem::new(Code::NotOwner, "x"))));
+        assert_eq!(code(ours), "not-owner");
+        assert_eq!(code(Failure::from(ClientError::Refused(Box::new(problem(409, "x"))))), "conflict");
+        let whole = Failure::new(Exit::Usage, "a").hint("b").to_json();
+        assert_eq!(whole, json!({"error": "a", "code": "usage", "details": [], "hints": ["b"]}));
     }
 
     #[test]

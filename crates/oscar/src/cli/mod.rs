@@ -26,6 +26,7 @@ use clap::{Args, Subcommand};
 pub use clap_complete::Shell;
 pub use exit::{Exit, Failure};
 pub use places::{ADMIN_USER, PASSWORD_FILE, URL_FILE};
+pub use screen::write_out;
 
 use places::Places;
 use screen::Screen;
@@ -81,6 +82,12 @@ pub async fn run(command: ClientCommand, global: &Global) -> ExitCode {
             failure.exit.into()
         }
     }
+}
+
+/// Whether there are clusters of which one is asked before the manager of this machine.
+pub fn knows_clusters() -> bool {
+    let clusters = clusters::file::Clusters::load(&Places::from_env().clusters_file());
+    clusters.is_ok_and(|clusters| !clusters.clusters.is_empty())
 }
 
 /// Prints the completion script of a shell for the whole command line.

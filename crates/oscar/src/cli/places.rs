@@ -1,11 +1,16 @@
 //! Where the client keeps its settings, and where a local manager leaves what it needs to be found.
 
+use std::fs::{self, File, TryLockError};
 use std::path::PathBuf;
 
-/// Written by a manager that was started without settings: where it listens.
+use crate::config::default_data_folder;
+
+pub use crate::config::PASSWORD_FILE;
+
+/// Written by a manager of this machine: where it listens.
 pub const URL_FILE: &str = "url";
-/// Written by the same: the password of [`ADMIN_USER`].
-pub const PASSWORD_FILE: &str = "admin-password";
+/// Held by the manager that uses the data folder; written when it took it.
+pub(super) const LOCK_FILE: &str = "oscar.lock";
 /// The administrator's name when none was configured.
 pub const ADMIN_USER: &str = "oscar";
 
@@ -19,21 +24,36 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn from_env() -> Self {
-        let folder = |name: &str| variable(name).map(PathBuf::from);
-        let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
-        let base = |name: &str, below: &str, else_in: &str| {
-            let base = folder(name).or_else(|| Some(home.as_ref()?.join(below)));
-            base.unwrap_or_else(|| PathBuf::from(else_in)).join("oscar")
-        };
+        let base = variable("XDG_CONFIG_HOME").map(PathBuf::from).or_else(|| {
+            let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
+            Some(home?.join(".config"))
+        });
         Self {
-            config: base("XDG_CONFIG_HOME", ".config", "/etc"),
+            config: base.unwrap_or_else(|| PathBuf::from("/etc")).join("oscar"),
             // Where `oscar serve` looks with the same surroundings.
-            data: folder("OSCAR_DATA").unwrap_or_else(|| base("XDG_DATA_HOME", ".local/share", "/var/lib")),
+            data: variable("OSCAR_DATA").map_or_else(|| default_data_folder(&variable), PathBuf::from),
         }
     }
 
     pub(super) fn clusters_file(&self) -> PathBuf {
         self.config.join("clusters.toml")
+    }
+
+    /// Whether somebody holds the lock of the data folder. It is not kept, so that a manager
+    /// that starts just now is not disturbed for longer than this takes.
+    pub(super) fn is_manager_running(&self) -> bool {
+        let Ok(file) = File::open(self.data.join(LOCK_FILE)) else { return false };
+        matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+    }
+
+    /// Whether the address was written after the lock was taken. One that is older was left by
+    /// a manager before, and the present one has not said yet where it listens.
+    pub(super) fn is_url_of_running(&self) -> bool {
+        let written = |name: &str| fs::metadata(self.data.join(name)).and_then(|metadata| metadata.modified());
+        match (written(LOCK_FILE), written(URL_FILE)) {
+            (Ok(lock), Ok(url)) => lock <= url,
+            _ => false,
+        }
     }
 }
 

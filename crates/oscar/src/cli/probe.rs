@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use oscar_api::client::{ClientError, Credentials};
+use oscar_api::client::{ClientError, Credentials, is_loopback};
 use oscar_api::problem::Problem;
 use reqwest::header::{DATE, HeaderMap};
 use serde_json::Value;
@@ -125,6 +125,9 @@ fn request(target: &Target, timeout: Duration) -> Result<reqwest::RequestBuilder
         .timeout(timeout)
         .user_agent(concat!("oscar/", env!("CARGO_PKG_VERSION")))
         .tls_danger_accept_invalid_certs(target.insecure);
+    if is_loopback(&target.url) {
+        builder = builder.no_proxy();
+    }
     if let Some(pem) = &target.ca {
         builder = builder.add_root_certificate(reqwest::Certificate::from_pem(pem)?);
     }

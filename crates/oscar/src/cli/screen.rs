@@ -81,10 +81,15 @@ impl Screen {
         self.labelled(Style::Cyan, "hint", text);
     }
 
+    /// For programs it is the answer, so that there is always one on the standard output.
     pub(super) fn failure(self, failure: &Failure) {
-        if !failure.message.is_empty() {
-            self.labelled(Style::Red, "error", &failure.message);
+        if failure.message.is_empty() {
+            return;
         }
+        if self.json {
+            return value(&failure.to_json());
+        }
+        self.labelled(Style::Red, "error", &failure.message);
         for detail in &failure.details {
             write_err(&format!("  - {}\n", printable(detail)));
         }
@@ -147,7 +152,7 @@ pub(super) fn read_line() -> io::Result<String> {
 }
 
 /// A reader that went away, as `head` does, is no failure.
-pub(super) fn write_out(text: &str) {
+pub fn write_out(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

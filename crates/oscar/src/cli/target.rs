@@ -1,7 +1,7 @@
 //! Which manager a command talks to, and how it proves who it is there.
 //!
 //! In this order: the cluster that a flag or `OSCAR_CLUSTER` names; `OSCAR_ENDPOINT` with its
-//! credentials; the default of `clusters.toml`; a manager on this machine that left its address.
+//! credentials; the default of `clusters.toml`; a manager that runs on this machine.
 
 use std::fs;
 use std::path::PathBuf;
@@ -102,7 +102,10 @@ fn credentials_from_env() -> Option<Credentials> {
     Some(Credentials::Basic { user: variable("OSCAR_USERNAME").unwrap_or_else(|| ADMIN_USER.to_owned()), password })
 }
 
-/// The manager that was started on this machine without settings; none when it left no address.
+/// The manager that runs on this machine; none when it left no address.
+///
+/// One that was killed left its address too, and somebody else may listen there by now: the
+/// password of the administrator goes only to the manager that holds the data folder.
 pub(super) fn local(places: &Places) -> Result<Option<Target>, Failure> {
     let read = |name: &str| match fs::read_to_string(places.data.join(name)) {
         Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
@@ -111,6 +114,9 @@ pub(super) fn local(places: &Places) -> Result<Option<Target>, Failure> {
             .hint("does the manager of this machine belong to another user?")),
     };
     let Some(url) = read(URL_FILE)? else { return Ok(None) };
+    if !places.is_manager_running() || !places.is_url_of_running() {
+        return Ok(None);
+    }
     // One that was started with a password of its own has left none, or an old one.
     let credentials = match (credentials_from_env(), read(PASSWORD_FILE)?) {
         (Some(credentials), _) => credentials,
@@ -122,19 +128,49 @@ pub(super) fn local(places: &Places) -> Result<Option<Target>, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::time::SystemTime;
+
     use super::*;
+    use crate::cli::places::LOCK_FILE;
+
+    fn mk_places(folder: &tempfile::TempDir) -> Places {
+        Places { config: folder.path().join("config"), data: folder.path().to_owned() }
+    }
+
+    /// As a manager does: the folder first, then the address.
+    fn mk_manager(places: &Places) -> File {
+        let lock = File::create(places.data.join(LOCK_FILE)).expect("made");
+        lock.lock().expect("locked");
+        fs::write(places.data.join(PASSWORD_FILE), "hunter2\n").expect("written");
+        fs::write(places.data.join(URL_FILE), "http://127.0.0.1:8080\n").expect("written");
+        lock
+    }
 
     #[test]
     fn a_manager_of_this_machine_is_found_by_its_files() {
         let folder = tempfile::tempdir().expect("a folder");
-        let places = Places { config: folder.path().join("config"), data: folder.path().to_owned() };
+        let places = mk_places(&folder);
         assert!(local(&places).expect("readable").is_none());
-        fs::write(folder.path().join(URL_FILE), "http://127.0.0.1:8080\n").expect("written");
-        fs::write(folder.path().join(PASSWORD_FILE), "hunter2\n").expect("written");
+        let _lock = mk_manager(&places);
         let target = local(&places).expect("readable").expect("found");
         assert_eq!(target.url, "http://127.0.0.1:8080");
         let Credentials::Basic { user, password } = &target.credentials else { panic!("a password was left") };
         assert_eq!((user.as_str(), password.expose()), (ADMIN_USER, "hunter2"));
         assert!(!format!("{target:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn the_address_of_a_manager_that_is_gone_is_not_used() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let places = mk_places(&folder);
+        drop(mk_manager(&places));
+        assert!(local(&places).expect("readable").is_none(), "it was killed");
+
+        let lock = File::create(places.data.join(LOCK_FILE)).expect("made");
+        lock.lock().expect("locked");
+        let later = SystemTime::now() + Duration::from_secs(5);
+        lock.set_modified(later).expect("touched");
+        assert!(local(&places).expect("readable").is_none(), "the next one has not said yet where it listens");
     }
 }

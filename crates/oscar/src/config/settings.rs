@@ -1,14 +1,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use oscar_api::tree::{Reader, Value, parse_yaml};
 use oscar_model::quantity::{QUANTITY_RULE, Quantity};
 use oscar_model::secret::Secret;
 use oscar_model::service::Cluster;
 use oscar_model::service::storage::StorageProviders;
 
 use super::catalogue::{CATALOGUE, Kind, Setting};
+use super::file::{ConfigFile, Issuer};
 use super::parse;
 
 /// Where a setting came from.
@@ -38,6 +38,18 @@ pub struct Sources<'a> {
     pub file: Option<PathBuf>,
 }
 
+impl Sources<'static> {
+    /// Those of this process. Without a flag for the file, the variable names it.
+    pub fn of_process(flags: BTreeMap<&'static str, String>, file: Option<PathBuf>) -> Self {
+        let named = || process_variable("OSCAR_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
+        Self { flags, variable: &process_variable, file: file.or_else(named) }
+    }
+}
+
+fn process_variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// Every fault of the configuration at once.
 #[derive(Debug, thiserror::Error)]
 #[error("the configuration is not valid:\n{}", .0.join("\n"))]
@@ -52,6 +64,7 @@ pub enum World {
 /// The settings in force, each with its origin.
 pub struct Effective {
     values: BTreeMap<&'static str, (String, Origin)>,
+    issuers: Vec<Issuer>,
     /// Storage providers of the operator; in the file only.
     pub providers: StorageProviders,
     /// Clusters that definitions may name by id; in the file only.
@@ -59,9 +72,10 @@ pub struct Effective {
 }
 
 impl Effective {
-    pub fn gather(sources: &Sources<'_>) -> Result<Self, ConfigError> {
+    /// With every fault. Settings that have one may be looked at and must not be used.
+    pub fn gather(sources: &Sources<'_>) -> (Self, Vec<String>) {
         let mut faults = Vec::new();
-        let file = match &sources.file {
+        let mut file = match &sources.file {
             Some(path) => ConfigFile::read(path, &mut faults),
             None => ConfigFile::default(),
         };
@@ -69,14 +83,18 @@ impl Effective {
         for setting in CATALOGUE {
             let (text, origin) = find(setting, sources, &file);
             if let Err(allowed) = check(setting, &text) {
-                let found = if setting.kind == Kind::Secret { "a value".to_owned() } else { format!("\"{text}\"") };
+                let found = if setting.kind == Kind::Secret { "a value".to_owned() } else { format!("{text:?}") };
                 faults.push(format!("- {} ({origin}): found {found}, expected {allowed}", setting.key));
             }
             values.insert(setting.key, (text, origin));
         }
-        let effective = Self { values, providers: file.providers, clusters: file.clusters };
+        let mut effective = Self { values, issuers: Vec::new(), providers: file.providers, clusters: file.clusters };
+        effective.issuers = match effective.origin("oidc_issuers") {
+            Origin::File(_) => std::mem::take(&mut file.issuers),
+            _ => effective.list("oidc_issuers").into_iter().map(Issuer::new).collect(),
+        };
         effective.check_words(&mut faults);
-        if faults.is_empty() { Ok(effective) } else { Err(ConfigError(faults)) }
+        (effective, faults)
     }
 
     fn check_words(&self, faults: &mut Vec<String>) {
@@ -87,15 +105,15 @@ impl Effective {
         ];
         for (key, allowed) in words {
             if !allowed.contains(&self.text(key)) {
-                faults.push(format!("- {key}: found \"{}\", expected {}", self.text(key), allowed.join(", ")));
+                faults.push(format!("- {key}: found {:?}, expected {}", self.text(key), allowed.join(", ")));
             }
         }
-        if self.flag("oidc_enable") && self.list("oidc_issuers").is_empty() {
+        if self.flag("oidc_enable") && self.issuers.is_empty() {
             faults.push(
                 "- oidc_issuers: found nothing, expected at least one issuer when oidc_enable is true".to_owned(),
             );
         }
-        if self.text("username").is_empty() || self.text("username").contains(':') {
+        if self.text("username").contains(':') {
             faults.push("- username: expected a name without a colon".to_owned());
         }
     }
@@ -134,22 +152,30 @@ impl Effective {
         Quantity::parse(self.text(key))
     }
 
-    pub fn world(&self, inside_a_pod: bool) -> World {
-        match self.text("world") {
-            "kubernetes" => World::Kubernetes,
-            "auto" if inside_a_pod => World::Kubernetes,
-            _ => World::Local,
-        }
+    /// The identity providers; what is not said of one is what is said for all.
+    pub fn issuers(&self) -> Vec<Issuer> {
+        let with_defaults = |issuer: &Issuer| Issuer {
+            url: issuer.url.clone(),
+            audience: issuer.audience.clone().or_else(|| self.given("oidc_audience")),
+            group_claim: issuer.group_claim.clone().or_else(|| self.given("oidc_group_claim")),
+        };
+        self.issuers.iter().map(with_defaults).collect()
     }
 }
 
+/// A blank value says nothing, as upstream has it for variables. Only a secret of blanks is
+/// kept as it is: to be refused, because somebody meant it.
 fn find(setting: &'static Setting, sources: &Sources<'_>, file: &ConfigFile) -> (String, Origin) {
-    if let Some(text) = sources.flags.get(setting.key) {
-        return (text.trim().to_owned(), Origin::Flag);
+    let said = |text: String| match text.trim() {
+        "" if setting.kind == Kind::Secret && !text.is_empty() => Some(text),
+        "" => None,
+        trimmed => Some(trimmed.to_owned()),
+    };
+    if let Some(text) = sources.flags.get(setting.key).cloned().and_then(said) {
+        return (text, Origin::Flag);
     }
-    // An empty variable means its default, as upstream.
-    if let Some(text) = (sources.variable)(setting.variable).filter(|text| !text.trim().is_empty()) {
-        return (text.trim().to_owned(), Origin::Variable(setting.variable));
+    if let Some(text) = (sources.variable)(setting.variable).and_then(said) {
+        return (text, Origin::Variable(setting.variable));
     }
     if let (Some(text), Some(path)) = (file.values.get(setting.key), &sources.file) {
         return (text.clone(), Origin::File(path.clone()));
@@ -158,9 +184,11 @@ fn find(setting: &'static Setting, sources: &Sources<'_>, file: &ConfigFile) -> 
 }
 
 fn check(setting: &Setting, text: &str) -> Result<(), &'static str> {
+    let printable = !text.contains(char::is_control);
     let fits = match setting.kind {
-        Kind::Text | Kind::Secret | Kind::List => !text.contains(char::is_control),
+        Kind::Text | Kind::List => printable,
         _ if text.is_empty() => true,
+        Kind::Secret => printable && !text.trim().is_empty(),
         Kind::Flag => parse::flag(text).is_some(),
         Kind::Count => parse::count(text).is_some(),
         Kind::Seconds => parse::count(text).is_some_and(|seconds| seconds > 0),
@@ -171,67 +199,12 @@ fn check(setting: &Setting, text: &str) -> Result<(), &'static str> {
         return Ok(());
     }
     Err(match setting.kind {
-        Kind::Text | Kind::Secret | Kind::List => "printable characters",
+        Kind::Text | Kind::List => "printable characters",
+        Kind::Secret => "printable characters, and more than blanks",
         Kind::Flag => "true or false",
         Kind::Count => "a whole number",
         Kind::Seconds => "a whole number of seconds above zero",
         Kind::Url => "an http or https address",
         Kind::Quantity => QUANTITY_RULE,
     })
-}
-
-/// The operator's file: YAML, settings by key, and the two maps that have no other place.
-#[derive(Default)]
-struct ConfigFile {
-    values: BTreeMap<String, String>,
-    providers: StorageProviders,
-    clusters: BTreeMap<String, Cluster>,
-}
-
-impl ConfigFile {
-    fn read(path: &Path, faults: &mut Vec<String>) -> Self {
-        let shown = path.display();
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => {
-                faults.push(format!("- {shown}: {error}"));
-                return Self::default();
-            }
-        };
-        let node = match parse_yaml(&text) {
-            Ok(node) => node,
-            Err(oscar_api::tree::Malformed::Empty) => return Self::default(),
-            Err(malformed) => {
-                faults.push(format!("- {shown}: {malformed}"));
-                return Self::default();
-            }
-        };
-        let reader = Reader::new(&node, true);
-        let fields = reader.fields("");
-        let mut file = Self {
-            providers: oscar_api::service::providers(&fields),
-            clusters: oscar_api::service::clusters(&fields),
-            ..Self::default()
-        };
-        if let Value::Map(entries) = &node.value {
-            for (key, value) in entries {
-                if matches!(key.as_str(), "storage_providers" | "clusters") {
-                    continue;
-                }
-                let known = CATALOGUE.iter().any(|setting| setting.key == key);
-                if !known {
-                    reader.fault(key, "an unknown setting", "one that `oscar config show` lists");
-                } else if matches!(value.value, Value::List(_)) {
-                    file.values.insert(key.clone(), fields.texts(key).join(","));
-                } else {
-                    file.values.insert(key.clone(), fields.text(key));
-                }
-            }
-        }
-        for mut fault in reader.into_faults().0 {
-            fault.line = node.line_of(&fault.path);
-            faults.push(format!("- {shown}: {fault}"));
-        }
-        file
-    }
 }

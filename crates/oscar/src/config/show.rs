@@ -2,27 +2,61 @@
 
 use serde_json::{Value, json};
 
-use super::{CATALOGUE, Effective, Kind};
+use super::derived::{Derived, Password};
+use super::file::Issuer;
+use super::settings::{Effective, World};
+use super::{CATALOGUE, Setting};
+use crate::config::Kind;
 
-fn shown(settings: &Effective, key: &str, kind: Kind) -> String {
-    match (kind, settings.text(key)) {
-        (Kind::Secret, text) if !text.is_empty() => "(hidden)".to_owned(),
-        (_, text) => text.to_owned(),
+/// As the manager would use it. What only a start can tell is said in parentheses.
+fn shown(settings: &Effective, derived: &Derived, setting: &Setting) -> String {
+    let text = settings.text(setting.key);
+    match setting.key {
+        "world" if text == "auto" => match derived.world {
+            World::Local => "local".to_owned(),
+            World::Kubernetes => "kubernetes".to_owned(),
+        },
+        "cors" if text == "auto" => if derived.cors { "on" } else { "off" }.to_owned(),
+        "data" => derived.data.display().to_string(),
+        "listen" => derived.listen.clone(),
+        "public_url" if text.is_empty() && derived.listen.ends_with(":0") => {
+            "(http:// and the port that is taken)".to_owned()
+        }
+        "public_url" if text.is_empty() => format!("http://{}", derived.listen),
+        "minio_endpoint" => derived.minio_endpoint.clone(),
+        "password" => match derived.password(settings) {
+            Password::Given => "(hidden)".to_owned(),
+            Password::Kept(path) => format!("(kept in {})", path.display()),
+            Password::ToBeMade(path) => format!("(will be made and kept in {})", path.display()),
+            Password::Missing => "(missing; it is required on Kubernetes)".to_owned(),
+        },
+        _ if setting.kind == Kind::Secret && !text.is_empty() => "(hidden)".to_owned(),
+        _ => text.to_owned(),
     }
 }
 
-pub fn show_table(settings: &Effective) -> String {
-    let rows: Vec<_> = CATALOGUE
-        .iter()
-        .map(|setting| {
-            (setting.key, shown(settings, setting.key, setting.kind), settings.origin(setting.key).to_string())
-        })
-        .collect();
+/// Settings with faults are shown too, and may hold anything.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+pub fn show_table(settings: &Effective, derived: &Derived) -> String {
+    let row = |setting: &Setting| {
+        let value = printable(&shown(settings, derived, setting));
+        (setting.key, value, settings.origin(setting.key).to_string())
+    };
+    let rows: Vec<_> = CATALOGUE.iter().map(row).collect();
     let width = |column: fn(&(&str, String, String)) -> usize| rows.iter().map(column).max().unwrap_or(0);
     let (keys, values) = (width(|row| row.0.len()), width(|row| row.1.chars().count()).min(60));
     let mut table = format!("{:keys$}  {:values$}  {}\n", "SETTING", "VALUE", "FROM");
     for (key, value, origin) in rows {
         table.push_str(&format!("{key:keys$}  {value:values$}  {origin}\n"));
+    }
+    for Issuer { url, audience, group_claim } in settings.issuers() {
+        let audience = audience.map_or_else(|| "any audience".to_owned(), |audience| format!("audience {audience}"));
+        let groups = group_claim.map_or_else(|| "claim by the issuer".to_owned(), |claim| format!("claim {claim}"));
+        table.push_str(&printable(&format!("issuer {url}: {audience}, groups from {groups}")));
+        table.push('\n');
     }
     for id in settings.providers.keys() {
         table.push_str(&format!("storage provider {id}\n"));
@@ -33,19 +67,24 @@ pub fn show_table(settings: &Effective) -> String {
     table
 }
 
-pub fn show_json(settings: &Effective) -> Value {
+pub fn show_json(settings: &Effective, derived: &Derived, faults: &[String]) -> Value {
     let rows = CATALOGUE.iter().map(|setting| {
         json!({
             "setting": setting.key,
             "variable": setting.variable,
-            "value": shown(settings, setting.key, setting.kind),
+            "value": shown(settings, derived, setting),
             "from": settings.origin(setting.key).to_string(),
             "meaning": setting.meaning,
         })
     });
+    let issuers = settings.issuers().into_iter().map(
+        |Issuer { url, audience, group_claim }| json!({"url": url, "audience": audience, "group_claim": group_claim}),
+    );
     json!({
         "settings": rows.collect::<Vec<_>>(),
+        "oidc_issuers": issuers.collect::<Vec<_>>(),
         "storage_providers": settings.providers.keys().map(ToString::to_string).collect::<Vec<_>>(),
         "clusters": settings.clusters.keys().collect::<Vec<_>>(),
+        "faults": faults.iter().map(|fault| fault.trim_start_matches("- ")).collect::<Vec<_>>(),
     })
 }

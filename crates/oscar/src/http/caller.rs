@@ -1,7 +1,7 @@
 //! From the `Authorization` header to a principal. Nothing below runs for a caller who is not
 //! who he says.
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Uri, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use oscar_api::problem::Code;
@@ -61,6 +61,36 @@ pub(super) async fn authenticate_for(
 }
 
 const SERVICE_TOKEN_LENGTH: usize = 64;
+
+/// Service tokens that a request to the guard of an exposed service offers: as a bearer token,
+/// and only without one in the query, in the query of the address that a proxy forwards, or in
+/// the cookie of an earlier visit.
+pub(super) fn offered_tokens(uri: &Uri, headers: &HeaderMap, service: &ServiceName) -> Vec<String> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_token = |token: &str| token.len() == SERVICE_TOKEN_LENGTH;
+    if let Claim::Bearer(token) = claim(headers) {
+        return if is_token(token) { vec![token.to_owned()] } else { Vec::new() };
+    }
+    let forwarded = text("x-forwarded-uri").and_then(|uri| uri.split_once('?')).map(|(_, query)| query);
+    let queries = [uri.query(), forwarded].into_iter().flatten();
+    let in_queries = queries.flat_map(|query| query.split('&').filter_map(|part| part.strip_prefix("token=")));
+    let cookie = format!("{}=", cookie_name(service));
+    let in_cookies = text("cookie").into_iter().flat_map(|cookies| cookies.split(';'));
+    let in_cookies = in_cookies.filter_map(|part| part.trim().strip_prefix(cookie.as_str()));
+    in_queries.chain(in_cookies).filter(|token| is_token(token)).map(str::to_owned).collect()
+}
+
+fn cookie_name(service: &ServiceName) -> String {
+    format!("oscar_service_{}_auth", service.as_str().replace('-', "_"))
+}
+
+/// Lets a browser in again without the token in its address.
+pub(super) fn token_cookie(headers: &HeaderMap, service: &ServiceName, token: &str) -> String {
+    let https = headers.get("x-forwarded-proto").is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"https"));
+    let secure = if https { "; Secure" } else { "" };
+    let (name, path) = (cookie_name(service), format!("/system/services/{service}/exposed"));
+    format!("{name}={token}; Path={path}; HttpOnly; SameSite=Lax{secure}")
+}
 
 fn basic(app: &App, encoded: &str) -> Result<Principal, Refused> {
     let refused = || Refused::unauthenticated("the user name or the password is wrong");

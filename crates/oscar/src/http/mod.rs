@@ -3,6 +3,7 @@
 mod answer;
 mod app;
 mod caller;
+mod documented;
 mod handlers;
 mod openapi;
 mod router;

@@ -1,6 +1,9 @@
 //! The OpenAPI document, printed by `oscar openapi` and kept in `docs/`.
 
 use utoipa::OpenApi;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
 use super::handlers::{config, info, services};
@@ -27,7 +30,7 @@ use super::handlers::{config, info, services};
         services::check_auth,
     ),
     components(schemas(oscar_api::problem::Problem)),
-    modifiers(&Security),
+    modifiers(&Security, &Manager),
     security(("basic" = []), ("bearer" = []))
 )]
 struct Document;
@@ -39,6 +42,27 @@ impl utoipa::Modify for Security {
         let components = document.components.get_or_insert_default();
         components.add_security_scheme("basic", SecurityScheme::Http(Http::new(HttpAuthScheme::Basic)));
         components.add_security_scheme("bearer", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    }
+}
+
+/// Every answer names the manager that gives it.
+struct Manager;
+
+impl utoipa::Modify for Manager {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        let header =
+            HeaderBuilder::new().schema(Some(text)).description(Some("The permanent id of the manager.")).build();
+        for path in document.paths.paths.values_mut() {
+            let operations = [&mut path.get, &mut path.put, &mut path.post, &mut path.delete];
+            for operation in operations.into_iter().flatten() {
+                for response in operation.responses.responses.values_mut() {
+                    if let RefOr::T(response) = response {
+                        response.headers.insert("Oscar-Manager".to_owned(), header.clone().into());
+                    }
+                }
+            }
+        }
     }
 }
 

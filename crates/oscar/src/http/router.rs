@@ -1,5 +1,6 @@
 //! Every route, once: what it is, who may call it, what answers.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::Router;
@@ -8,6 +9,7 @@ use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, post, put};
+use futures::FutureExt as _;
 use oscar_api::problem::Code;
 use tower::ServiceExt as _;
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, ExposeHeaders};
@@ -89,8 +91,10 @@ fn cors() -> CorsLayer {
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers(ExposeHeaders::list([
             header::ETAG,
+            header::LINK,
             header::LOCATION,
             HeaderName::from_static("oscar-manager"),
+            HeaderName::from_static("oscar-unreadable"),
             HeaderName::from_static(oscar_api::problem::ERROR_HEADER),
         ]))
 }
@@ -121,8 +125,11 @@ fn without_trailing_slash(mut request: Request) -> Request {
 async fn dress(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let accept = request.headers().clone();
-    let mut answer = match tokio::time::timeout(app.limits.answer, next.run(request)).await {
-        Ok(answer) => answer,
+    let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
+    let mut answer = match tokio::time::timeout(app.limits.answer, handled).await {
+        Ok(Ok(answer)) => answer,
+        // The panic hook has told the log; the caller gets an answer, and others are served.
+        Ok(Err(_)) => Refused::new(Code::Internal, "the manager failed; its log says more").into_answer(&accept),
         Err(_) => {
             Refused::new(Code::AnswerTimeout, "the answer took too long; whether something was changed is not known")
                 .into_answer(&accept)

@@ -96,6 +96,16 @@ impl Home {
         Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
     }
 
+    /// What a command says when nobody reads its output.
+    pub(crate) fn run_unread(&self, arguments: &[&str]) -> String {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = self.command().args(arguments).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).output();
+        let output = output.expect("the program ends");
+        assert!(output.status.success(), "{:?}", output.status);
+        String::from_utf8(output.stderr).expect("text")
+    }
+
     /// `oscar serve` in another terminal.
     pub(crate) fn serve(&self) -> Server {
         let mut command = self.command();

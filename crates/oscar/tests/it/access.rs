@@ -65,10 +65,14 @@ impl Scene {
         }
     }
 
-    async fn ask(&self, (method, path, asked, _): &Row, caller: &str) -> reqwest::Response {
+    async fn ask(&self, row: &Row, caller: &str) -> reqwest::Response {
+        self.send(row, caller, "?dry_run=true").await
+    }
+
+    async fn send(&self, (method, path, asked, _): &Row, caller: &str, query: &str) -> reqwest::Response {
         let method: Method = method.parse().expect("a method");
         let path = path.replace("{serviceName}", "target");
-        let mut request = self.manager.as_nobody(method, &format!("{path}?dry_run=true"));
+        let mut request = self.manager.as_nobody(method, &format!("{path}{query}"));
         request = match asked {
             Nothing => request,
             Definition(name) => {
@@ -141,8 +145,26 @@ async fn every_route_answers_every_caller_as_its_row_says() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    asked += refused_for_real(&scene).await;
     assert!(!scene.manager.log().contains(&scene.expired), "no token is logged");
     oscar_testkit::count("routes × callers", asked);
+}
+
+/// Whoever is refused a change in a dry run is refused the change itself, and nothing happens.
+async fn refused_for_real(scene: &Scene) -> u64 {
+    let before = scene.manager.read("target").await;
+    let mut asked = 0;
+    for row in ROWS.iter().filter(|row| row.0 != "GET") {
+        for (caller, _) in CALLERS.iter().zip(row.3).filter(|(_, expected)| *expected >= 400) {
+            let answer = scene.send(row, caller, "").await;
+            assert!(answer.status().is_client_error(), "{} {} by {caller}: {}", row.0, row.1, answer.status());
+            asked += 1;
+        }
+    }
+    assert_eq!(scene.manager.read("target").await, before, "nothing was changed");
+    let absent = scene.manager.as_admin(Method::GET, "/system/services/brand-new").send().await.expect("sent");
+    assert_eq!(absent.status(), 404, "nothing was made");
+    asked
 }
 
 #[test]
@@ -168,6 +190,19 @@ async fn a_service_token_opens_its_own_service_only() {
     assert_eq!(ask("two", &token).await, 401);
     assert_eq!(ask("absent", &token).await, 401, "unknown services and wrong tokens look alike");
     assert_eq!(ask("one", &"0".repeat(64)).await, 401);
+
+    // Browsers bring it in the address first, and in a cookie from then on.
+    let guard = "/system/services/one/auth";
+    let by_query = manager.as_nobody(Method::GET, &format!("{guard}?token={token}")).send().await.expect("sent");
+    assert_eq!(by_query.status(), 200);
+    let cookie = by_query.headers()["set-cookie"].to_str().expect("text").to_owned();
+    assert!(cookie.starts_with("oscar_service_one_auth=") && cookie.contains("HttpOnly; SameSite=Lax"), "{cookie}");
+    let with = |name: &str, value: String| manager.as_nobody(Method::GET, guard).header(name, value).send();
+    let pair = cookie.split(';').next().expect("a pair").to_owned();
+    assert_eq!(with("cookie", format!("a=b; {pair}")).await.expect("sent").status(), 200);
+    let forwarded = format!("/system/services/one/exposed/?x=1&token={token}");
+    assert_eq!(with("x-forwarded-uri", forwarded).await.expect("sent").status(), 200);
+    assert_eq!(with("x-forwarded-uri", format!("/?token={}", "0".repeat(64))).await.expect("sent").status(), 401);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,28 +1,59 @@
 //! A manager as a process of its own, on a free port, in a folder of its own.
 
-use std::io::{BufRead as _, BufReader};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
-use oscar_testkit::Scratch;
+use oscar_testkit::{Scratch, Server};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
 pub(crate) const PASSWORD: &str = "test-admin-password";
 
-/// Settings that every manager of a test gets, so that none of the machine's own leak in.
-fn clean_environment(command: &mut Command) {
-    for (name, _) in std::env::vars() {
-        if name.starts_with("OSCAR_") || name.starts_with("OIDC_") || name.starts_with("MINIO_") {
-            command.env_remove(name);
-        }
+/// A manager that is not ready by then never will be.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The program with nothing of this machine's environment: neither settings nor a cluster
+/// that the tests themselves may run in.
+pub(crate) fn program(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oscar"));
+    command.env_clear().env("HOME", home);
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
     }
+    command
+}
+
+/// Starts a manager and waits for its address. Its output is in `<name>.log` of the folder.
+pub(crate) fn start(name: &str, folder: &Path, command: &mut Command) -> (Server, String) {
+    let mut server = Server::spawn(name, folder, command);
+    let (log, mut url) = (log_file(folder, name), None);
+    let ready = server.wait_ready(PATIENCE, || {
+        url = url_in(&fs::read_to_string(&log).unwrap_or_default());
+        url.is_some()
+    });
+    ready.unwrap_or_else(|why| panic!("the manager did not become ready: {why}"));
+    (server, url.expect("it was found"))
+}
+
+fn log_file(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.log"))
+}
+
+/// From the line on standard output, when it is there with its end.
+fn url_in(output: &str) -> Option<String> {
+    let lines = output.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let rest = lines.filter_map(|line| line.strip_prefix("ready ")).next()?;
+    rest.split_whitespace().next().map(str::to_owned)
 }
 
 pub(crate) struct Manager {
-    child: Child,
+    server: Server,
     pub(crate) url: String,
     folder: Scratch,
+    /// Each start has a log of its own.
+    starts: usize,
     environment: Vec<(String, String)>,
     http: reqwest::Client,
 }
@@ -33,10 +64,10 @@ impl Manager {
         let mut environment: Vec<_> =
             environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         environment.push(("OSCAR_PASSWORD".to_owned(), PASSWORD.to_owned()));
-        let (child, url) = spawn(folder.path(), &environment);
+        let (server, url) = spawn(folder.path(), 1, &environment);
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().build().expect("a client");
-        Self { child, url, folder, environment, http }
+        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        Self { server, url, folder, starts: 1, environment, http }
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -44,23 +75,25 @@ impl Manager {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.server.pid()
     }
 
     /// Everything it wrote to standard error so far.
     pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("stderr.log")).unwrap_or_default()
+        let output = |start| fs::read_to_string(log_file(self.folder.path(), &name(start))).unwrap_or_default();
+        let output: String = (1..=self.starts).map(output).collect();
+        output.split_inclusive('\n').filter(|line| !line.starts_with("ready ")).collect()
     }
 
     /// SIGKILL: no chance to tidy up.
     pub(crate) fn kill(&mut self) {
-        self.child.kill().expect("it can be killed");
-        self.child.wait().expect("it ends");
+        self.server.kill();
     }
 
     /// Starts again on the same folder; the port may be another one.
     pub(crate) fn start_again(&mut self) {
-        (self.child, self.url) = spawn(self.folder.path(), &self.environment);
+        self.starts += 1;
+        (self.server, self.url) = spawn(self.folder.path(), self.starts, &self.environment);
     }
 
     pub(crate) fn as_nobody(&self, method: Method, path: &str) -> RequestBuilder {
@@ -83,34 +116,17 @@ impl Manager {
     }
 }
 
-impl Drop for Manager {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn name(start: usize) -> String {
+    format!("manager-{start}")
 }
 
-fn spawn(folder: &Path, environment: &[(String, String)]) -> (Child, String) {
-    let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("stderr.log")).expect("a log");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_oscar"));
-    clean_environment(&mut command);
+fn spawn(folder: &Path, number: usize, environment: &[(String, String)]) -> (Server, String) {
+    let mut command = program(folder);
     command
         .args(["serve", "--listen", "127.0.0.1:0", "--data"])
         .arg(folder.join("data"))
-        .envs(environment.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(log);
-    let mut child = command.spawn().expect("the binary starts");
-    let mut line = String::new();
-    let out = child.stdout.take().expect("piped");
-    BufReader::new(out).read_line(&mut line).expect("a line");
-    let Some(url) = line.strip_prefix("ready ").and_then(|rest| rest.split_whitespace().next()) else {
-        let _ = child.kill();
-        let log = std::fs::read_to_string(folder.join("stderr.log")).unwrap_or_default();
-        panic!("it did not become ready: {line:?}\n{log}");
-    };
-    (child, url.to_owned())
+        .envs(environment.iter().map(|(name, value)| (name, value)));
+    start(&name(number), folder, &mut command)
 }
 
 /// The least that a service needs.

@@ -1,62 +1,72 @@
 //! Starting, stopping, and what a newcomer sees.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
-use oscar_testkit::Scratch;
+use oscar_testkit::{Dex, DexConfig, Scratch, Server, Signal, eventually, require};
 use reqwest::Method;
 
-use super::manager::{Manager, mk_body};
+use super::manager::{Manager, mk_body, program, start};
+
+/// How it ended by itself.
+fn end(server: &mut Server) -> ExitStatus {
+    eventually("it ends", Duration::from_secs(30), || server.try_wait())
+}
+
+/// How a command that must end by itself did so, with all its output.
+fn run_to_end(folder: &Scratch, command: &mut Command) -> (ExitStatus, String) {
+    let mut server = Server::spawn("command", folder.path(), command);
+    (end(&mut server), server.output())
+}
 
 #[tokio::test]
 async fn without_settings_it_makes_a_password_and_says_how_to_go_on() {
     let folder = Scratch::new("first-start");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_oscar"))
-        .args(["serve", "--listen", "127.0.0.1:0"])
-        .env_clear()
-        .env("HOME", folder.path())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().expect("piped")), &mut line)
-        .expect("a line");
-    let url = line.split_whitespace().nth(1).expect("an address").to_owned();
-    assert!(url.starts_with("http://127.0.0.1:"), "{line}");
+    let mut command = program(folder.path());
+    let (mut server, url) = start("serve", folder.path(), command.args(["serve", "--listen", "127.0.0.1:0"]));
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
 
     let kept = folder.path().join(".local/share/oscar/admin-password");
     let mode = std::fs::metadata(&kept).expect("the password is kept").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let password = std::fs::read_to_string(&kept).expect("readable");
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let ask = reqwest::Client::new().get(format!("{url}/system/info")).basic_auth("oscar", Some(&password));
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let ask = http.get(format!("{url}/system/info")).basic_auth("oscar", Some(&password));
     assert_eq!(ask.send().await.expect("an answer").status(), 200);
 
-    rustix_terminate(child.id());
-    let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "SIGTERM ends it cleanly: {:?}", output.status);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("oscar service list") && told.contains("curl -u oscar:$(cat "), "{told}");
+    server.signal(Signal::TERM);
+    let status = end(&mut server);
+    assert!(status.success(), "SIGTERM ends it cleanly: {status:?}");
+    let told = server.output();
+    assert!(told.contains("\n  oscar service list\n") && told.contains("curl -u oscar:$(cat "), "{told}");
     assert!(!told.contains(&password), "the password itself is not printed");
 }
 
-/// Signals go by `kill`, because this crate has no unsafe code.
-fn rustix_terminate(pid: u32) {
-    let status = Command::new("kill").args(["-TERM", &pid.to_string()]).status().expect("kill runs");
-    assert!(status.success());
+#[test]
+fn the_line_to_paste_is_right_for_another_folder() {
+    let folder = Scratch::new("pasted");
+    let mut serve = program(folder.path());
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--data", "my data"]).current_dir(folder.path());
+    let (server, _) = start("serve", folder.path(), &mut serve);
+    let told = server.output();
+    let line = told.lines().find(|line| line.ends_with("oscar service list")).expect("a line to paste").trim();
+    assert!(line.starts_with("OSCAR_DATA='/"), "{line}");
+    let pasted = line.replace("oscar service", &format!("{} service", env!("CARGO_BIN_EXE_oscar")));
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(pasted).env_clear().env("HOME", folder.path()).current_dir("/");
+    let (status, output) = run_to_end(&folder, &mut shell);
+    assert!(status.success() && output.contains("no service that you can see"), "{output}");
 }
 
 #[tokio::test]
 async fn two_managers_cannot_share_a_folder() {
-    let manager = Manager::start(&[]);
-    let output = Command::new(env!("CARGO_BIN_EXE_oscar"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-        .arg(manager.data())
-        .output()
-        .expect("it ends");
-    assert!(!output.status.success());
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (manager, folder) = (Manager::start(&[]), Scratch::new("second"));
+    let mut second = program(folder.path());
+    second.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(manager.data());
+    let (status, told) = run_to_end(&folder, &mut second);
+    assert!(!status.success());
     assert!(told.starts_with("error: ") && told.contains("hint: "), "{told}");
     assert!(told.contains(&manager.pid().to_string()), "it says who holds it: {told}");
 }
@@ -91,14 +101,10 @@ async fn what_was_stored_is_there_after_a_restart() {
 fn the_settings_say_where_they_come_from() {
     let folder = Scratch::new("settings");
     let file = folder.write("oscar.yaml", "cluster_id: from-file\nminio_region: eu\nusername: from-file\n");
-    let output = Command::new(env!("CARGO_BIN_EXE_oscar"))
-        .args(["--json", "config", "show", "--cluster-id", "from-flag", "--config"])
-        .arg(&file)
-        .env("OSCAR_USERNAME", "from-variable")
-        .env("OSCAR_PASSWORD", "planted-password")
-        .output()
-        .expect("it ends");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut show = program(folder.path());
+    show.args(["--json", "config", "show", "--cluster-id", "from-flag", "--config"]).arg(&file);
+    show.envs([("OSCAR_USERNAME", "from-variable"), ("OSCAR_PASSWORD", "planted-password")]);
+    let (_, text) = run_to_end(&folder, &mut show);
     assert!(!text.contains("planted-password"), "{text}");
     let shown: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let row = |key: &str| {
@@ -117,15 +123,47 @@ fn the_settings_say_where_they_come_from() {
 fn every_fault_of_the_settings_is_told_at_once() {
     let folder = Scratch::new("settings");
     let file = folder.write("oscar.yaml", "colour: red\ngpus: many\n");
-    let output = Command::new(env!("CARGO_BIN_EXE_oscar"))
-        .args(["serve", "--config"])
-        .arg(&file)
-        .env("OIDC_ENABLE", "perhaps")
-        .output()
-        .expect("it ends");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success());
-    for part in ["colour", "line 1", "gpus", "oidc_enable", "OIDC_ENABLE"] {
-        assert!(told.contains(part), "{part} in {told}");
+    let with = |arguments: &[&str]| {
+        let mut command = program(folder.path());
+        command.args(arguments).arg("--config").arg(&file).env("OIDC_ENABLE", "perhaps");
+        run_to_end(&folder, &mut command)
+    };
+    for arguments in [&["serve"][..], &["config", "show"], &["config", "show", "--json"]] {
+        let (status, told) = with(arguments);
+        assert!(!status.success());
+        for part in ["colour", "line 1", "gpus", "oidc_enable", "OIDC_ENABLE"] {
+            assert!(told.contains(part), "{arguments:?}: {part} in {told}");
+        }
     }
+    let (_, told) = with(&["config", "show"]);
+    assert!(told.contains("minio_region") && told.contains("us-east-1"), "every setting is shown with them: {told}");
+}
+
+#[test]
+fn a_variable_that_names_no_file_is_not_set() {
+    let folder = Scratch::new("settings");
+    let mut show = program(folder.path());
+    let (status, told) = run_to_end(&folder, show.args(["config", "show"]).env("OSCAR_CONFIG", ""));
+    assert!(status.success(), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issuer_can_have_a_claim_and_an_audience_of_its_own() {
+    let dex = require!(Dex::start(&DexConfig::default()));
+    let folder = Scratch::new("issuers");
+    let alice = dex.token("alice").access;
+    let status = async |of_issuer: &str| {
+        let text = format!(
+            "oidc_enable: true\noidc_groups: [vo-a]\noidc_group_claim: nowhere\noidc_issuers:\n\
+             - {{url: '{}', {of_issuer}}}\n",
+            dex.issuer()
+        );
+        let file = folder.write("oscar.yaml", &text).display().to_string();
+        let manager = Manager::start(&[("OSCAR_CONFIG", &file)]);
+        let ask = manager.as_nobody(Method::GET, "/system/services").bearer_auth(&alice);
+        ask.send().await.expect("an answer").status()
+    };
+    assert_eq!(status("group_claim: groups").await, 200);
+    assert_eq!(status("").await, 401, "the claim of all issuers is nowhere in the token");
+    assert_eq!(status("group_claim: groups, audience: somebody-else").await, 401);
 }

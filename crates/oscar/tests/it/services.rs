@@ -251,3 +251,39 @@ async fn browsers_of_other_origins_are_answered() {
     assert_eq!(preflight.headers()["access-control-allow-origin"], "*");
     assert_eq!(preflight.headers()["access-control-allow-headers"], "authorization");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_of_the_text_and_of_the_cluster_come_together_with_path_and_line() {
+    let manager = Manager::start(&[]);
+    let fdl = "functions:\n  oscar:\n  - name: grayify\n    image: a/b\n    cpu: lots\n    script: script.sh\n    output:\n    - storage_provider: minio.shared\n      path: out/x\n";
+    let post = manager.as_admin(Method::POST, "/system/services").header("content-type", "application/yaml").body(fdl);
+    let text = post.send().await.expect("sent").text().await.expect("a body");
+    for part in [
+        "line 5: functions.oscar[0].cpu",
+        "line 6: functions.oscar[0].script",
+        "line 8: functions.oscar[0].output[0].storage_provider",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_writers_without_a_revision_all_succeed() {
+    let manager = Manager::start(&[]);
+    assert_eq!(manager.create(&mk_body("busy")).await, 201);
+    let put = |_| manager.as_admin(Method::PUT, "/system/services").json(&mk_body("busy")).send();
+    for answer in futures::future::join_all((0..64).map(put)).await {
+        assert_eq!(answer.expect("sent").status(), 204);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_that_cannot_be_read_changes_nothing() {
+    let manager = Manager::start(&[]);
+    assert_eq!(manager.create(&mk_body("guarded")).await, 201);
+    let odd = reqwest::header::HeaderValue::from_bytes(b"\"\xff\"").expect("bytes");
+    let put = manager.as_admin(Method::PUT, "/system/services").header("if-match", odd).json(&mk_body("guarded"));
+    assert_eq!(put.send().await.expect("sent").status(), 412);
+    let clear = manager.as_admin(Method::PUT, "/system/config").body("{\"allowed_image_repository\":[]}");
+    assert_eq!(clear.send().await.expect("sent").status(), 400, "a misspelt key opens nothing");
+}

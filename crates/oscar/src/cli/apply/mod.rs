@@ -74,15 +74,16 @@ pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failur
     for (index, step) in steps.iter().enumerate() {
         if let Err(failure) = carry_out(session, step).await {
             let failure = failure.while_doing(format!("{} {}", step.change.action.verb(), step.name));
-            session.screen.failure(&failure);
-            failures.push((index, failure.exit));
+            if !session.screen.json {
+                session.screen.failure(&failure);
+            }
+            failures.push((index, failure));
         }
     }
     finish(session, &steps, &failures, false);
     match failures.first() {
         None => Ok(()),
-        // Each was told when it happened.
-        Some((_, exit)) => Err(Failure::new(*exit, String::new())),
+        Some((_, failure)) => Err(Failure::told(failure.exit)),
     }
 }
 
@@ -174,7 +175,7 @@ async fn plan_one(
     // Another kind of manager would ignore that it is a dry run and create the service.
     let change = if ours {
         let result = client.dry_run(&body, value.is_some()).await.map_err(failed)?;
-        Change::from_dry_run(value.as_ref(), &result)
+        Change::from_dry_run(value.as_ref(), &body, &result)
     } else {
         Change::computed(value.as_ref(), &body)
     };
@@ -227,14 +228,19 @@ async fn carry_out(session: &Session, step: &Step) -> Result<(), Failure> {
     Ok(())
 }
 
-fn finish(session: &Session, steps: &[Step], failures: &[(usize, Exit)], dry_run: bool) {
-    let failed = |index: usize| failures.iter().any(|(at, _)| *at == index);
+fn finish(session: &Session, steps: &[Step], failures: &[(usize, Failure)], dry_run: bool) {
+    let failure = |index: usize| failures.iter().find(|(at, _)| *at == index).map(|(_, failure)| failure);
+    let failed = |index: usize| failure(index).is_some();
     if session.screen.json {
         let results = steps.iter().enumerate().map(|(index, step)| {
-            json!({
+            let mut result = json!({
                 "name": step.name, "cluster": step.label, "action": step.change.action.verb(),
                 "done": !dry_run && !failed(index),
-            })
+            });
+            if let Some(failure) = failure(index) {
+                result["failure"] = failure.to_json();
+            }
+            result
         });
         screen::value(&results.collect());
         return;

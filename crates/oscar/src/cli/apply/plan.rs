@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::cli::definition::{view, yaml};
 use crate::cli::diff;
-use crate::cli::screen::Paint;
+use crate::cli::screen::{Paint, Style, printable};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
@@ -37,11 +37,13 @@ pub(super) struct Change {
     pub(super) action: Action,
     before: Value,
     after: Value,
+    /// Where a credential that is there is given again; both values look the same when shown.
+    replaced: Vec<String>,
 }
 
 impl Change {
     /// From the dry run of a manager of our kind, which was sent `wanted`.
-    pub(super) fn from_dry_run(existing: Option<&Value>, result: &Value) -> Self {
+    pub(super) fn from_dry_run(existing: Option<&Value>, wanted: &Value, result: &Value) -> Self {
         let before = existing.map_or(Value::Null, view::definition);
         let after = view::definition(&result["service"]);
         let action = match result["action"].as_str() {
@@ -49,20 +51,21 @@ impl Change {
             Some("none") => Action::Unchanged,
             _ => Action::Update,
         };
-        Self { action, before, after }
+        Self { action, before, after, replaced: replaced(existing, wanted) }
     }
 
     /// Worked out here, for managers that know no dry run and would create the service.
     pub(super) fn computed(existing: Option<&Value>, wanted: &Value) -> Self {
         let Some(existing) = existing else {
-            return Self { action: Action::Create, before: Value::Null, after: view::definition(wanted) };
+            let (before, after) = (Value::Null, view::definition(wanted));
+            return Self { action: Action::Create, before, after, replaced: Vec::new() };
         };
         let before = view::normal(existing);
         let mut after = wanted.clone();
         settle(&mut after, &before, existing);
         let (before, after) = (view::definition(&before), view::definition(&after));
         let action = if before == after { Action::Unchanged } else { Action::Update };
-        Self { action, before, after }
+        Self { action, before, after, replaced: replaced(Some(existing), wanted) }
     }
 
     /// The lines that differ, without credentials.
@@ -72,9 +75,25 @@ impl Change {
         }
         let text =
             |value: &Value| if value.is_null() { String::new() } else { yaml::to_yaml(&view::hidden(value.clone())) };
-        let lines = diff::render(&text(&self.before), &text(&self.after), paint);
-        if lines.is_empty() { "    only values that are not shown, such as secrets\n".to_owned() } else { lines }
+        let mut lines = diff::render(&text(&self.before), &text(&self.after), paint);
+        if lines.is_empty() {
+            lines.push_str("    only values that are not shown, such as secrets\n");
+        }
+        for path in &self.replaced {
+            let line = format!("  ~ {}: the value that is stored is replaced (not shown)", printable(path));
+            lines.push_str(&paint.on(Style::Yellow, &line));
+            lines.push('\n');
+        }
+        lines
     }
+}
+
+/// The credentials that would be replaced. Whether one that the manager does not tell is the
+/// same as before, nobody can know; a blank one keeps what is stored.
+fn replaced(existing: Option<&Value>, wanted: &Value) -> Vec<String> {
+    let before = existing.map(view::secrets).unwrap_or_default();
+    let given = view::secrets(wanted).into_iter().filter(|(_, value)| !value.is_empty());
+    given.filter(|(path, value)| before.get(path).is_some_and(|known| known != value)).map(|(path, _)| path).collect()
 }
 
 /// Takes over what the manager itself put into the definition, so that it is no difference.
@@ -121,7 +140,7 @@ fn settle_users(wanted: &mut Value, before: &Value, existing: &Value) {
 
 #[cfg(test)]
 mod tests {
-    use oscar_api::fdl::decode_single;
+    use oscar_api::fdl::{decode_entry, single};
     use serde_json::json;
 
     use super::*;
@@ -129,7 +148,7 @@ mod tests {
 
     fn wanted(more: &str) -> Value {
         let text = format!("name: plants\nimage: a/b\nscript: echo hi\nexpose: {{api_port: 80, nodePort: 0}}\n{more}");
-        request(&decode_single(&text).expect("valid"))
+        request(&decode_entry(&single(&text).expect("valid")).expect("valid"))
     }
 
     /// As a manager in Go would answer.
@@ -175,15 +194,41 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_that_changes_beside_something_else_is_told() {
+        let mut before = stored();
+        before["environment"]["secrets"] = json!({"KEY": "", "KEPT": ""});
+        before["storage_providers"]["s3"]["mine"] = json!({"access_key": "A", "secret_key": "SAME", "region": "r"});
+        let more = "cpu: 2\nenvironment: {secrets: {KEY: hunter2, KEPT: '', NEW: hunter3}}\n\
+                    storage_providers: {s3: {mine: {access_key: A, secret_key: SAME, region: r}}}\n";
+        let mut after = before.clone();
+        after["cpu"] = json!("2");
+        after["environment"]["secrets"]["NEW"] = json!("");
+        let result = json!({"dry_run": true, "action": "update", "service": after});
+        let wanted = wanted(more);
+        for change in [Change::from_dry_run(Some(&before), &wanted, &result), Change::computed(Some(&before), &wanted)]
+        {
+            let lines = change.lines(Paint(false));
+            assert!(lines.contains("+ cpu: \"2\"") && lines.contains("+     NEW: (hidden)"), "{lines}");
+            let told: Vec<_> = lines.lines().filter(|line| line.starts_with("  ~ ")).collect();
+            assert_eq!(
+                told,
+                ["  ~ environment.secrets.KEY: the value that is stored is replaced (not shown)"],
+                "{lines}"
+            );
+            assert!(!lines.contains("hunter") && !lines.contains("SAME"), "{lines}");
+        }
+    }
+
+    #[test]
     fn a_dry_run_says_itself_what_it_would_do() {
         let mut after = stored();
         after["cpu"] = json!("2");
         let result = json!({"dry_run": true, "action": "update", "service": after});
-        let change = Change::from_dry_run(Some(&stored()), &result);
+        let change = Change::from_dry_run(Some(&stored()), &wanted("cpu: 2\n"), &result);
         assert_eq!(change.action, Action::Update);
         let lines = change.lines(Paint(false));
         assert!(lines.contains("+ cpu: \"2\"") && !lines.contains("SECRET"), "{lines}");
         let none = json!({"action": "none", "service": stored()});
-        assert_eq!(Change::from_dry_run(Some(&stored()), &none).action, Action::Unchanged);
+        assert_eq!(Change::from_dry_run(Some(&stored()), &wanted(""), &none).action, Action::Unchanged);
     }
 }

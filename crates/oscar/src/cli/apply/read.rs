@@ -9,6 +9,7 @@ use oscar_api::service::Draft;
 use oscar_model::fault::{Fault, Faults, join, quoted};
 
 use crate::cli::definition::body::{self, Unknown};
+use crate::cli::definition::known::{self, Stray};
 use crate::cli::exit::{Exit, Failure};
 
 /// More than this is not a definition.
@@ -77,6 +78,7 @@ impl Reading {
             Ok(draft) => {
                 let unknown = body::unknown_fields(&entry);
                 self.warnings.extend(unknown.iter().map(|field| about(file, field)));
+                self.warnings.extend(known::strays(&entry.node).iter().map(|stray| about_stray(file, stray)));
                 self.wanted.push(Wanted { file: file.to_owned(), cluster: entry.cluster, draft, unknown });
             }
             Err(faults) => self.blame(file, &faults),
@@ -94,9 +96,22 @@ fn unreadable(name: &str, error: &std::io::Error) -> Failure {
 }
 
 fn about(file: &str, field: &Unknown) -> String {
-    let place = field.line.map_or_else(String::new, |line| format!("line {line}: "));
-    let meant = body::nearest_field(&field.key).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-    format!("{file}: {place}this version does not know the field `{}`{meant}", field.key)
+    let near = known::nearest_field(&field.key);
+    format!("{file}: {}does not know the field `{}`{}", place(field.line), field.key, meant(near))
+}
+
+/// What stands below a field cannot be passed on: the field is read and written anew.
+fn about_stray(file: &str, stray: &Stray) -> String {
+    let near = stray.near.as_deref();
+    format!("{file}: {}does not know `{}` and leaves it out{}", place(stray.line), stray.path, meant(near))
+}
+
+fn place(line: Option<usize>) -> String {
+    line.map_or_else(String::new, |line| format!("line {line}: ")) + "this version "
+}
+
+fn meant(near: Option<&str>) -> String {
+    near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
 fn bounded(reader: impl std::io::Read, most: u64) -> std::io::Result<String> {
@@ -185,5 +200,15 @@ mod tests {
     fn a_typing_error_is_noticed() {
         let reading = read(folder().path(), "name: a\nimage: a/b\nscript: echo hi\nmemroy: 1Gi\n").expect("valid");
         assert!(reading.warnings[0].ends_with("`memroy`; did you mean `memory`?"), "{:?}", reading.warnings);
+    }
+
+    #[test]
+    fn a_typing_error_below_the_top_is_noticed_too() {
+        let text = "name: a\nimage: a/b\nscript: echo hi\nexpose:\n  apiport: 80\nlabels: {anything: goes}\n";
+        let reading = read(folder().path(), text).expect("valid");
+        let expected = "line 5: this version does not know `expose.apiport` and leaves it out; \
+                        did you mean `expose.api_port`?";
+        assert_eq!(reading.warnings.len(), 1, "{:?}", reading.warnings);
+        assert!(reading.warnings[0].ends_with(expected), "{:?}", reading.warnings);
     }
 }

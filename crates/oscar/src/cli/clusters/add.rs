@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use oscar_api::client::is_loopback;
 use oscar_model::name::is_cluster_id;
 use reqwest::Url;
 
@@ -86,11 +87,6 @@ fn parse_url(text: &str) -> Result<String, Failure> {
         return Err(wrong("must not have a query or fragment"));
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
-}
-
-pub(in crate::cli) fn is_loopback(url: &str) -> bool {
-    let host = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
-    host == "localhost" || host.ends_with(".localhost") || host == "[::1]" || host.starts_with("127.")
 }
 
 /// Its path from everywhere; the client is started in another folder next time.
@@ -181,11 +177,5 @@ mod tests {
         }
         let failure = parse_url("https://u:hunter2@o").expect_err("credentials");
         assert!(!format!("{failure:?}").contains("hunter2"));
-    }
-
-    #[test]
-    fn loopback_is_known_by_all_its_names() {
-        assert!(["http://127.0.0.1:1", "http://localhost", "http://[::1]:80"].into_iter().all(is_loopback));
-        assert!(!is_loopback("http://localhost.example.org") && !is_loopback("http://10.0.0.1"));
     }
 }

@@ -3,8 +3,6 @@
 mod add;
 pub(super) mod file;
 
-pub(super) use add::is_loopback;
-
 use clap::Subcommand;
 use serde_json::json;
 

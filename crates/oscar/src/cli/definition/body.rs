@@ -9,48 +9,11 @@ use oscar_model::secret::Secret;
 use oscar_model::service::Service;
 use serde_json::{Map, Value, json};
 
+use super::known;
 use super::node::to_json;
 
 /// What the manager decides alone.
 pub(super) const SERVER_KEYS: [&str; 6] = ["token", "owner", "namespace", "bucket_list", "volume_status", "deployment"];
-
-/// What a definition may say today.
-const KNOWN_KEYS: [&str; 34] = [
-    "name",
-    "cluster_id",
-    "memory",
-    "cpu",
-    "total_memory",
-    "total_cpu",
-    "ephemeral_storage_request",
-    "enable_gpu",
-    "enable_sgx",
-    "image_prefetch",
-    "synchronous",
-    "federation",
-    "log_level",
-    "image",
-    "alpine",
-    "file_stage_in",
-    "input",
-    "output",
-    "script",
-    "image_pull_secrets",
-    "expose",
-    "environment",
-    "annotations",
-    "vo",
-    "labels",
-    "storage_providers",
-    "clusters",
-    "interlink_node_name",
-    "visibility",
-    "allowed_users",
-    "isolation_level",
-    "mount",
-    "volume",
-    "kserve",
-];
 
 /// What older versions said at the top of a definition; managers ignore it.
 const OLD_KEYS: [&str; 4] = ["replicas", "delegation", "rescheduler_threshold", "image_rules"];
@@ -96,8 +59,9 @@ pub(in crate::cli) fn request(draft: &Draft) -> Value {
 /// The fields of a file's service that nobody here knows, maybe because of a typing error.
 pub(in crate::cli) fn unknown_fields(entry: &Entry) -> Vec<Unknown> {
     let Tree::Map(fields) = &entry.node.value else { return Vec::new() };
-    let is_known =
-        |key: &str| KNOWN_KEYS.iter().chain(&SERVER_KEYS).chain(&OLD_KEYS).any(|known| known.eq_ignore_ascii_case(key));
+    let is_known = |key: &str| {
+        known::is_field(key) || SERVER_KEYS.iter().chain(&OLD_KEYS).any(|known| known.eq_ignore_ascii_case(key))
+    };
     let unknown = fields.iter().filter(|(key, _)| !is_known(key));
     unknown
         .map(|(key, node): &(String, Node)| Unknown { key: key.clone(), line: node.line, value: to_json(node) })
@@ -111,12 +75,6 @@ pub(in crate::cli) fn add_unknown(body: &mut Value, unknown: &[Unknown]) {
             fields.entry(key.clone()).or_insert_with(|| value.clone());
         }
     }
-}
-
-/// The known field that a typing error may have meant.
-pub(in crate::cli) fn nearest_field(key: &str) -> Option<&'static str> {
-    let close = |known: &&&str| similar::TextDiff::from_chars(key, **known).ratio() > 0.75;
-    KNOWN_KEYS.iter().find(close).copied()
 }
 
 /// For managers before 4.1, whose ports are one number each.
@@ -168,7 +126,7 @@ mod tests {
     #[test]
     fn every_field_that_is_sent_is_known() {
         let Value::Object(fields) = request(&draft().1) else { panic!("a map is sent") };
-        assert!(fields.keys().all(|key| KNOWN_KEYS.contains(&key.as_str())), "{fields:?}");
+        assert!(fields.keys().all(|key| known::is_field(key)), "{fields:?}");
     }
 
     #[test]
@@ -179,8 +137,6 @@ mod tests {
             unknown.iter().map(|field| (field.key.as_str(), field.line)).collect::<Vec<_>>(),
             [("memroy", Some(5))]
         );
-        assert_eq!(nearest_field("memroy"), Some("memory"));
-        assert_eq!(nearest_field("quux"), None);
         let mut body = request(&draft);
         add_unknown(&mut body, &unknown);
         assert_eq!(body["memroy"], "1Gi");

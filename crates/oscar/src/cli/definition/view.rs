@@ -1,9 +1,11 @@
 //! A definition as it is shown: without what is not its owner's to say, and without credentials.
 
+use std::collections::BTreeMap;
+
 use oscar_api::service::{Mode, decode};
 use oscar_api::tree::parse_json;
 use oscar_model::service::labels::is_reserved;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::body::{SERVER_KEYS, request};
 
@@ -83,48 +85,59 @@ fn is_zero(value: &Value) -> bool {
 
 /// With every credential hidden, for people.
 pub(in crate::cli) fn hidden(mut value: Value) -> Value {
-    each_secret(&mut value, &mut |secret| *secret = Value::from(HIDDEN));
+    each_secret(&mut value, &mut |_, secret| *secret = Value::from(HIDDEN));
     value
 }
 
 /// With every credential blank, for programs: the fields stay, as programs expect them.
 pub(in crate::cli) fn blanked(mut value: Value) -> Value {
-    each_secret(&mut value, &mut |secret| *secret = Value::from(""));
+    each_secret(&mut value, &mut |_, secret| *secret = Value::from(""));
     value
 }
 
-/// Calls `change` on every value of a service that is a credential.
-pub(in crate::cli) fn each_secret(value: &mut Value, change: &mut dyn FnMut(&mut Value)) {
+/// Every credential of a service by its place; blank where there is one that is not told.
+pub(in crate::cli) fn secrets(value: &Value) -> BTreeMap<String, String> {
+    let mut secrets = BTreeMap::new();
+    each_secret(&mut value.clone(), &mut |path, secret| {
+        secrets.insert(path.to_owned(), secret.as_str().unwrap_or_default().to_owned());
+    });
+    secrets
+}
+
+/// Calls `change` on every value of a service that is a credential, with its place.
+pub(in crate::cli) fn each_secret(value: &mut Value, change: &mut dyn FnMut(&str, &mut Value)) {
     // Secrets of the environment come blank and are hidden all the same: there is a value behind each.
-    if let Some(Value::Object(secrets)) = value.pointer_mut("/environment/secrets") {
-        secrets.values_mut().for_each(&mut *change);
+    for (name, secret) in fields_of(value.pointer_mut("/environment/secrets")) {
+        change(&format!("environment.secrets.{name}"), secret);
     }
-    let mut change_given = |secret: Option<&mut Value>| {
+    let mut change_given = |path: &str, secret: Option<&mut Value>| {
         if let Some(secret) = secret.filter(|secret| !is_zero(secret)) {
-            change(secret);
+            change(path, secret);
         }
     };
-    change_given(value.get_mut("token"));
-    for cluster in fields_of(value.get_mut("clusters")) {
-        change_given(cluster.get_mut("auth_password"));
+    change_given("token", value.get_mut("token"));
+    for (id, cluster) in fields_of(value.get_mut("clusters")) {
+        change_given(&format!("clusters.{id}.auth_password"), cluster.get_mut("auth_password"));
     }
-    for kind in fields_of(value.get_mut("storage_providers")) {
-        for provider in fields_of(Some(kind)) {
+    for (kind, providers) in fields_of(value.get_mut("storage_providers")) {
+        for (id, provider) in fields_of(Some(providers)) {
             for key in PROVIDER_SECRETS {
-                change_given(provider.get_mut(key));
+                change_given(&format!("storage_providers.{kind}.{id}.{key}"), provider.get_mut(key));
             }
         }
     }
     if let Some(Value::Array(members)) = value.pointer_mut("/federation/members") {
-        // A header of a member may carry a key.
-        members.iter_mut().flat_map(|member| fields_of(member.get_mut("headers"))).for_each(|header| {
-            change_given(Some(header));
-        });
+        for (index, member) in members.iter_mut().enumerate() {
+            // A header of a member may carry a key.
+            for (name, header) in fields_of(member.get_mut("headers")) {
+                change_given(&format!("federation.members[{index}].headers.{name}"), Some(header));
+            }
+        }
     }
 }
 
-fn fields_of(value: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
-    value.and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
+fn fields_of(value: Option<&mut Value>) -> impl Iterator<Item = (&String, &mut Value)> {
+    value.and_then(Value::as_object_mut).into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -1,41 +1,47 @@
-use std::fs::{self, File, TryLockError};
-use std::net::TcpListener;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{TcpListener, ToSocketAddrs as _};
 use std::path::Path;
 
 use crate::cli::clusters::file::open_to_others;
 use crate::cli::doctor::Finding;
-use crate::cli::places::{PASSWORD_FILE, Places};
+use crate::cli::places::{LOCK_FILE, PASSWORD_FILE, Places, variable};
+use crate::config::{Derived, Effective, Sources};
 
-/// The port that a manager without settings listens on.
-const PORT: u16 = 8080;
-/// Held by the manager that uses the data folder.
-const LOCK_FILE: &str = "oscar.lock";
 /// Files of the data folder that hold secrets.
 const PRIVATE: [&str; 2] = ["oscar.db", PASSWORD_FILE];
 
-/// The manager of this machine: its data folder, and whether one could start.
+/// The manager of this machine: its settings, its data folder, and whether one could start.
 pub(super) fn check(places: &Places) -> Vec<Finding> {
-    let data = &places.data;
-    if !data.exists() {
-        let unused = Finding::fine(format!("no manager was started here yet ({} does not exist)", data.display()));
-        return vec![unused, port(PORT)];
-    }
-    let mut findings = vec![folder(data)];
-    findings.extend(PRIVATE.iter().filter_map(|name| private(&data.join(name))));
-    if is_running(places) {
-        findings.push(Finding::fine(format!("a manager is running{}", holder(data))));
-    } else {
-        findings.push(Finding::fine("no manager is running"));
-        findings.push(port(PORT));
-    }
+    let (settings, faults) = Effective::gather(&Sources::of_process(BTreeMap::new(), None));
+    let mut findings: Vec<_> = faults.iter().map(|fault| fault_of_settings(fault)).collect();
+    findings.extend(look(places, &Derived::of(&settings, &variable).listen));
     findings
 }
 
-/// Whether somebody holds the lock of the data folder. It is not kept, so that a manager that
-/// starts just now is not disturbed for longer than this takes.
-pub(super) fn is_running(places: &Places) -> bool {
-    let Ok(file) = File::open(places.data.join(LOCK_FILE)) else { return false };
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+fn fault_of_settings(fault: &str) -> Finding {
+    Finding::broken(
+        format!("a manager would not start with these settings: {}", fault.trim_start_matches("- ")),
+        "`oscar config show` prints every setting and where it comes from",
+    )
+}
+
+/// `listen` is where a manager without flags would listen.
+fn look(places: &Places, listen: &str) -> Vec<Finding> {
+    let data = &places.data;
+    if !data.exists() {
+        let unused = Finding::fine(format!("no manager was started here yet ({} does not exist)", data.display()));
+        return vec![unused, port(listen)];
+    }
+    let mut findings = vec![folder(data)];
+    findings.extend(PRIVATE.iter().filter_map(|name| private(&data.join(name))));
+    if places.is_manager_running() {
+        findings.push(Finding::fine(format!("a manager is running{}", holder(data))));
+    } else {
+        findings.push(Finding::fine("no manager is running"));
+        findings.push(port(listen));
+    }
+    findings
 }
 
 fn holder(data: &Path) -> String {
@@ -67,20 +73,26 @@ fn private(path: &Path) -> Option<Finding> {
     ))
 }
 
-fn port(port: u16) -> Finding {
-    match TcpListener::bind(("127.0.0.1", port)) {
-        Ok(_) => Finding::fine(format!("port {port} is free")),
+fn port(listen: &str) -> Finding {
+    let addresses = listen.to_socket_addrs().map(Vec::from_iter);
+    match addresses.and_then(|addresses| TcpListener::bind(addresses.as_slice())) {
+        Ok(_) if listen.ends_with(":0") => Finding::fine("a manager would take any free port"),
+        Ok(_) => Finding::fine(format!("{listen} is free")),
         Err(error) => Finding::doubtful(
-            format!("port {port} cannot be used: {error}"),
-            "stop what listens there, or give the manager another port",
+            format!("a manager could not listen on {listen}: {error}"),
+            "stop what listens there, or choose another: oscar serve --listen HOST:PORT",
         ),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
     use crate::cli::doctor::Level;
+
+    const ANYWHERE: &str = "127.0.0.1:0";
 
     fn places(folder: &Path) -> Places {
         Places { config: folder.join("config"), data: folder.join("data") }
@@ -90,14 +102,14 @@ mod tests {
     fn a_running_manager_is_known_by_its_lock() {
         let folder = tempfile::tempdir().expect("a folder");
         let places = places(folder.path());
-        assert!(!is_running(&places));
+        assert!(!places.is_manager_running());
         fs::create_dir(&places.data).expect("made");
         let lock = File::create(places.data.join(LOCK_FILE)).expect("made");
-        assert!(!is_running(&places));
+        assert!(!places.is_manager_running());
         lock.lock().expect("locked");
         fs::write(places.data.join(LOCK_FILE), "42\n").expect("written");
-        assert!(is_running(&places));
-        assert!(check(&places).iter().any(|finding| finding.text.contains("process 42")));
+        assert!(places.is_manager_running());
+        assert!(look(&places, ANYWHERE).iter().any(|finding| finding.text.contains("process 42")));
     }
 
     #[cfg(unix)]
@@ -110,7 +122,7 @@ mod tests {
         let path = places.data.join(PASSWORD_FILE);
         fs::write(&path, "hunter2").expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("opened");
-        let findings = check(&places);
+        let findings = look(&places, ANYWHERE);
         let broken: Vec<_> = findings.iter().filter(|finding| finding.level == Level::Broken).collect();
         assert_eq!(broken.len(), 1, "{findings:?}");
         assert!(broken[0].hints[0].contains("chmod 600"));
@@ -119,7 +131,12 @@ mod tests {
     #[test]
     fn a_port_that_is_taken_is_found() {
         let taken = TcpListener::bind(("127.0.0.1", 0)).expect("bound");
-        let number = taken.local_addr().expect("an address").port();
-        assert_eq!(port(number).level, Level::Doubtful);
+        let listen = taken.local_addr().expect("an address").to_string();
+        let finding = port(&listen);
+        assert_eq!(finding.level, Level::Doubtful);
+        assert!(finding.text.contains(&listen), "{finding:?}");
+        drop(taken);
+        assert_eq!(port(&listen), Finding::fine(format!("{listen} is free")));
+        assert_eq!(port("nowhere").level, Level::Doubtful);
     }
 }

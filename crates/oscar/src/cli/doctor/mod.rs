@@ -88,6 +88,8 @@ pub(super) async fn run(session: &Session) -> Result<(), Failure> {
     }
     match all.iter().filter(|(_, finding)| finding.level == Level::Broken).count() {
         0 => Ok(()),
+        // Programs have them all already.
+        _ if session.screen.json => Err(Failure::told(Exit::Failed)),
         1 => Err(Failure::new(Exit::Failed, "one thing is broken")),
         broken => Err(Failure::new(Exit::Failed, format!("{broken} things are broken"))),
     }

@@ -101,7 +101,7 @@ impl Wrong {
 /// The definition with a numbered mark for each credential, and the credentials in that order.
 fn with_marks(mut definition: Value) -> (Value, Vec<String>) {
     let mut secrets = Vec::new();
-    view::each_secret(&mut definition, &mut |secret| {
+    view::each_secret(&mut definition, &mut |_, secret| {
         let mark = mark(secrets.len());
         let value = std::mem::replace(secret, Value::from(mark));
         secrets.push(value.as_str().unwrap_or_default().to_owned());

@@ -128,21 +128,27 @@ async fn delete(session: &Session, names: &[String], yes: bool) -> Result<(), Fa
     let (mut first, mut results) = (None, Vec::new());
     for name in names {
         let outcome = progress::during(&format!("deleting {name}"), client.delete_service(name)).await;
-        results.push(json!({"name": name, "action": "delete", "done": outcome.is_ok()}));
+        let mut result = json!({"name": name, "action": "delete", "done": outcome.is_ok()});
         match outcome.map_err(Failure::from) {
             Ok(()) if session.screen.json => {}
             Ok(()) => screen::line(&format!("deleted {name}")),
             Err(failure) => {
                 let failure = if failure.exit == Exit::NotFound { absent(name, &target) } else { failure };
-                session.screen.failure(&failure.clone().while_doing(format!("delete {name}")));
+                let failure = failure.while_doing(format!("delete {name}"));
                 first.get_or_insert(failure.exit);
+                if session.screen.json {
+                    result["failure"] = failure.to_json();
+                } else {
+                    session.screen.failure(&failure);
+                }
             }
         }
+        results.push(result);
     }
     if session.screen.json {
         screen::value(&Value::Array(results));
     }
-    first.map_or(Ok(()), |exit| Err(Failure::new(exit, String::new())))
+    first.map_or(Ok(()), |exit| Err(Failure::told(exit)))
 }
 
 #[cfg(test)]

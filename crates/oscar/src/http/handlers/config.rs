@@ -8,20 +8,20 @@ use axum::response::Response;
 use oscar_api::body::{Config, ConfigSection, MinioProvider};
 use oscar_api::fdl::FdlError;
 use oscar_api::problem::{Code, Problem};
-use oscar_api::tree::{Reader, parse_json};
+use oscar_api::tree::{Reader, Value, parse_json};
 use oscar_model::identity::Principal;
 
 use super::super::answer::{Refused, json_answer};
 use super::super::app::App;
 use super::super::caller::authenticate;
+use super::super::documented::{ConfigRefusals, ReadRefusals};
 use super::extract::body;
 use super::info::blank_as_one;
 
 /// Settings of the cluster and the caller's keys of its object store.
 #[utoipa::path(get, path = "/system/config", responses(
     (status = 200, description = "Settings.", body = Config),
-    (status = "4XX", description = "Not signed in.", content_type = "text/plain", body = str),
-    (status = "5XX", description = "The store does not answer.", content_type = "text/plain", body = str)))]
+        ReadRefusals))]
 pub(in super::super) async fn get_config(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     match config(&app, &headers).await {
         Ok(config) => json_answer(StatusCode::OK, &config),
@@ -62,8 +62,7 @@ async fn config(app: &App, headers: &HeaderMap) -> Result<Config, Refused> {
 /// Which repositories images may come from; an empty list allows all.
 #[utoipa::path(put, path = "/system/config", request_body(content = inline(ConfigChange), content_type = "application/json"), responses(
     (status = 200, description = "The list as it is now.", body = Vec<String>),
-    (status = "4XX", description = "Not the administrator, or not a list.", content_type = "text/plain", body = str),
-    (status = "5XX", description = "The store does not answer.", content_type = "text/plain", body = str)))]
+        ConfigRefusals))]
 pub(in super::super) async fn put_config(State(app): State<Arc<App>>, request: Request) -> Response {
     let headers = request.headers().clone();
     match change_config(&app, &headers, request).await {
@@ -72,11 +71,11 @@ pub(in super::super) async fn put_config(State(app): State<Arc<App>>, request: R
     }
 }
 
-/// The body of a change; other keys of the answer of GET are tolerated.
+/// The body of a change; other keys of the answer of GET are tolerated. No list allows all.
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "describes the body for the OpenAPI document; it is read from the tree")]
 struct ConfigChange {
-    allowed_image_repositories: Vec<String>,
+    allowed_image_repositories: Option<Vec<Option<String>>>,
 }
 
 async fn change_config(app: &App, headers: &HeaderMap, request: Request) -> Result<Vec<String>, Refused> {
@@ -87,7 +86,15 @@ async fn change_config(app: &App, headers: &HeaderMap, request: Request) -> Resu
     let bytes = body(app, request).await?;
     let node = parse_json(&bytes).map_err(FdlError::Malformed)?;
     let reader = Reader::new(&node, false);
+    if node.value == Value::Null {
+        // It would take every restriction away, and nobody who means that says it so.
+        reader.fault("", node.kind(), "a map of fields");
+    }
     let repositories = reader.fields("").texts("allowed_image_repositories");
+    if node.get("allowed_image_repositories").is_none() {
+        // Taken for an empty list, a misspelt key would open the cluster to every image.
+        reader.fault("allowed_image_repositories", "nothing", "a list; an empty one allows every image");
+    }
     let faults = reader.into_faults();
     if !faults.is_empty() {
         let detail = format!("the configuration is not valid: {faults}");

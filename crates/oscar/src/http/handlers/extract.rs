@@ -1,19 +1,40 @@
 //! What handlers take from a request.
 
+use std::convert::Infallible;
+
 use axum::body::Bytes;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
 use oscar_api::fdl;
 use oscar_api::problem::{Code, Problem};
-use oscar_api::service::{Draft, Mode, decode};
-use oscar_api::tree::parse_json;
+use oscar_api::service::{Draft, Mode, read};
+use oscar_api::tree::{Node, parse_json};
 use oscar_engine::Guard;
-use oscar_model::fault::quoted;
+use oscar_model::fault::{Faults, join, quoted};
+use oscar_model::identity::Principal;
 use oscar_model::name::ServiceName;
+use tokio::runtime::RuntimeFlavor;
 
 use super::super::answer::Refused;
 use super::super::app::App;
 use super::super::router::MOST_BODY;
+
+/// Bodies up to this size are read in passing.
+const LARGE_BODY: usize = 64 << 10;
+
+/// What stands in a path for a name. Bytes that are no text become a character that no name
+/// has, so that they are refused like every other wrong name, after the caller is known.
+pub(in super::super) struct NameInPath(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for NameInPath {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        Ok(Self(path.map_or_else(|_| char::REPLACEMENT_CHARACTER.into(), |Path(name)| name)))
+    }
+}
 
 /// A service name from a path. What is no name is refused as OSCAR does.
 pub(super) fn service_name(text: &str) -> Result<ServiceName, Refused> {
@@ -44,27 +65,72 @@ pub(super) async fn body(app: &App, request: Request) -> Result<Bytes, Refused> 
     })
 }
 
-/// A definition: YAML when the content type says so, JSON in every other case.
-pub(super) fn definition(headers: &HeaderMap, body: &[u8]) -> Result<Draft, Refused> {
+/// A definition: YAML when the content type says so, JSON in every other case. Every fault is
+/// told at once: those of the text and those by the rules of this cluster.
+pub(super) async fn definition(
+    app: &App,
+    principal: &Principal,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Draft, Refused> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if content_type.to_ascii_lowercase().contains("yaml") {
-        let text = std::str::from_utf8(body).map_err(|_| {
-            Refused::new(Code::BodyMalformed, "The service specification is not valid: it is not UTF-8")
-        })?;
-        return Ok(fdl::decode_single(text)?);
+    let yaml = content_type.to_ascii_lowercase().contains("yaml");
+    let Parsed { node, path, draft, mut faults } = parse_aside(yaml, body)?;
+    for mut fault in app.manager.check_definition(principal, &draft.definition).await?.0 {
+        fault.line = node.line_of(&fault.path);
+        fault.path = join(&path, &fault.path);
+        if !faults.mentions(&fault.path) {
+            faults.0.push(fault);
+        }
     }
-    let node = parse_json(body).map_err(fdl::FdlError::Malformed)?;
-    decode(&node, "", Mode::Json).map_err(|faults| Problem::invalid(faults).into())
+    faults.into_result(draft).map_err(|faults| Problem::invalid(faults).into())
 }
 
-/// The revisions that a change is meant for.
+/// What could be read of a body, and what could not.
+struct Parsed {
+    node: Node,
+    path: String,
+    draft: Draft,
+    faults: Faults,
+}
+
+/// A body of megabytes takes its time; other requests should not wait for it.
+fn parse_aside(yaml: bool, body: &[u8]) -> Result<Parsed, Refused> {
+    let can_move = tokio::runtime::Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    if can_move && body.len() > LARGE_BODY {
+        tokio::task::block_in_place(|| parse(yaml, body))
+    } else {
+        parse(yaml, body)
+    }
+}
+
+fn parse(yaml: bool, body: &[u8]) -> Result<Parsed, Refused> {
+    if !yaml {
+        let node = parse_json(body).map_err(fdl::FdlError::Malformed)?;
+        let (draft, faults) = read(&node, "", Mode::Json);
+        return Ok(Parsed { node, path: String::new(), draft, faults });
+    }
+    let text = std::str::from_utf8(body)
+        .map_err(|_| Refused::new(Code::BodyMalformed, "The service specification is not valid: it is not UTF-8"))?;
+    let entry = fdl::single(text)?;
+    let (draft, mut faults) = fdl::read_entry(&entry);
+    for mut fault in fdl::check_script(&entry).0 {
+        fault.line = entry.node.line_of("script");
+        faults.0.push(fault);
+    }
+    Ok(Parsed { node: entry.node, path: entry.path, draft, faults })
+}
+
+/// The revisions that a change is meant for. What cannot be read matches nothing: a caller who
+/// named a revision never overwrites another.
 pub(super) fn guard(headers: &HeaderMap) -> Guard {
-    let Some(value) = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()) else { return Guard::Any };
-    if value.trim() == "*" {
+    let values: Vec<_> = headers.get_all(header::IF_MATCH).iter().map(|value| value.to_str().unwrap_or("")).collect();
+    if values.is_empty() || values.iter().any(|value| value.trim() == "*") {
         return Guard::Any;
     }
     // Weak tags match nothing, as the protocol says.
-    let tags = value.split(',').filter_map(|tag| tag.trim().strip_prefix('"')?.strip_suffix('"'));
+    let tags = values.iter().flat_map(|value| value.split(','));
+    let tags = tags.filter_map(|tag| tag.trim().strip_prefix('"')?.strip_suffix('"'));
     Guard::Only(tags.map(str::to_owned).collect())
 }
 

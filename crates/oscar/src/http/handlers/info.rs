@@ -17,9 +17,10 @@ use oscar_model::capacity::Node;
 use super::super::answer::{Refused, json_answer};
 use super::super::app::{App, Facts};
 use super::super::caller::authenticate;
+use super::super::documented::ReadRefusals;
 
 /// Whether the manager answers.
-#[utoipa::path(get, path = "/health", responses((status = 200, description = "It does.", body = str, content_type = "text/plain")))]
+#[utoipa::path(get, path = "/health", security(()), responses((status = 200, description = "It does.", body = str, content_type = "text/plain")))]
 pub(in super::super) async fn health() -> Response {
     (StatusCode::OK, "Ok").into_response()
 }
@@ -27,7 +28,7 @@ pub(in super::super) async fn health() -> Response {
 /// Versions of the manager and of what is below it.
 #[utoipa::path(get, path = "/system/info", responses(
     (status = 200, description = "Versions.", body = Info),
-    (status = "4XX", description = "Not signed in.", content_type = "text/plain", body = str)))]
+        ReadRefusals))]
 pub(in super::super) async fn get_info(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     match info(&app, &headers).await {
         Ok(info) => json_answer(StatusCode::OK, &info),
@@ -58,8 +59,7 @@ fn go_architecture(architecture: &'static str) -> &'static str {
 /// Capacity of the cluster and state of the manager.
 #[utoipa::path(get, path = "/system/status", responses(
     (status = 200, description = "Every node with what it has and what is taken.", body = Status),
-    (status = "4XX", description = "Not signed in.", content_type = "text/plain", body = str),
-    (status = "5XX", description = "The cluster cannot be read.", content_type = "text/plain", body = str)))]
+        ReadRefusals))]
 pub(in super::super) async fn get_status(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     match status(&app, &headers).await {
         Ok(status) => json_answer(StatusCode::OK, &status),

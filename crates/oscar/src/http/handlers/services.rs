@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use oscar_api::body::DryRun;
-use oscar_api::service::{DeploymentSummary, ServiceBody, encode};
+use oscar_api::problem::Code;
+use oscar_api::service::{DefinitionFile, DeploymentSummary, ServiceBody, ServiceRequest, encode};
 use oscar_engine::ports::services::{Entry, Revision};
 use oscar_engine::{Action, Change};
 use oscar_model::access::view;
@@ -16,7 +17,8 @@ use oscar_model::service::Service;
 use super::super::answer::{Refused, json_answer};
 use super::super::app::App;
 use super::super::caller::{authenticate, authenticate_for};
-use super::extract::{Query, body, definition, guard, service_name};
+use super::super::documented::{CreateRefusals, DeleteRefusals, GetRefusals, ListRefusals, UpdateRefusals};
+use super::extract::{NameInPath, Query, body, definition, guard, service_name};
 
 /// The most services of one page.
 const MOST_PER_PAGE: usize = 1000;
@@ -32,9 +34,10 @@ const UNREADABLE_HEADER: &str = "oscar-unreadable";
         ("page" = Option<String>, Query, description = "The name after which the page begins."),
     ),
     responses(
-        (status = 200, description = "Services by name; all of them unless `limit` is given.", body = Vec<ServiceBody>),
-        (status = "4XX", description = "Not signed in, or a bad query.", content_type = "text/plain", body = str),
-        (status = "5XX", description = "The store does not answer.", content_type = "text/plain", body = str)))]
+        (status = 200, description = "Services by name; all of them unless `limit` is given.", body = Vec<ServiceBody>,
+            headers(("Link" = String, description = "The next page, with `limit`."),
+                    ("Oscar-Unreadable" = String, description = "Services whose stored definition cannot be read, for the administrator."))),
+        ListRefusals))]
 pub(in super::super) async fn list_services(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Response {
     list(&app, &uri, &headers).await.unwrap_or_else(|refused| refused.into_answer(&headers))
 }
@@ -63,7 +66,8 @@ async fn list(app: &App, uri: &Uri, headers: &HeaderMap) -> Result<Response, Ref
         .collect();
     let mut answer = json_answer(StatusCode::OK, &shown);
     if let (Some(next), Some(limit)) = (next, limit) {
-        set(&mut answer, "link", &format!("</system/services?limit={limit}&page={next}>; rel=\"next\""));
+        let include = if query.names("include", "deployment") { "&include=deployment" } else { "" };
+        set(&mut answer, "link", &format!("</system/services?limit={limit}&page={next}{include}>; rel=\"next\""));
     }
     if !unreadable.is_empty() {
         set(&mut answer, UNREADABLE_HEADER, &unreadable.join(","));
@@ -74,16 +78,15 @@ async fn list(app: &App, uri: &Uri, headers: &HeaderMap) -> Result<Response, Ref
 /// One service.
 #[utoipa::path(get, path = "/system/services/{serviceName}",
     params(
-        ("serviceName" = String, Path, description = "Its name."),
+        ("serviceName" = String, Path, description = "Its name.", pattern = "^[a-z0-9]([a-z0-9-]{0,37}[a-z0-9])?$", example = "cowsay"),
         ("include" = Option<String>, Query, description = "`deployment` adds the state of the running part."),
     ),
     responses(
-        (status = 200, description = "The service; its `ETag` guards a later change.", body = ServiceBody),
-        (status = "4XX", description = "Not signed in, not visible, or not there.", content_type = "text/plain", body = str),
-        (status = "5XX", description = "What is stored cannot be read.", content_type = "text/plain", body = str)))]
+        (status = 200, description = "The service.", body = ServiceBody, headers(("ETag" = String, description = "Guards a later change."))),
+        GetRefusals))]
 pub(in super::super) async fn get_service(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    NameInPath(name): NameInPath,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
@@ -101,12 +104,11 @@ async fn get(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<Re
 /// Creates a service.
 #[utoipa::path(post, path = "/system/services",
     params(("dry_run" = Option<bool>, Query, description = "Only say what would be stored.")),
-    request_body(content((ServiceBody = "application/json"), (String = "application/yaml")), description = "A service as JSON, or a definition file with one service as YAML."),
+    request_body(content((ServiceRequest = "application/json"), (DefinitionFile = "application/yaml")), description = "A service as JSON, or a definition file with one service as YAML."),
     responses(
         (status = 200, description = "What would be stored, with `dry_run`.", body = DryRun),
-        (status = 201, description = "Created."),
-        (status = "4XX", description = "Every fault, or the name is taken.", content_type = "text/plain", body = str),
-        (status = "5XX", description = "The store does not answer; nothing was made.", content_type = "text/plain", body = str)))]
+        (status = 201, description = "Created.", headers(("Location" = String), ("ETag" = String))),
+        CreateRefusals))]
 pub(in super::super) async fn create_service(State(app): State<Arc<App>>, request: Request) -> Response {
     let headers = request.headers().clone();
     create(&app, &headers, request).await.unwrap_or_else(|refused| refused.into_answer(&headers))
@@ -116,7 +118,7 @@ async fn create(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
     let principal = authenticate(app, headers).await?;
     let dry_run = Query::of(request.uri()).flag("dry_run")?;
     let bytes = body(app, request).await?;
-    let draft = definition(headers, &bytes)?;
+    let draft = definition(app, &principal, headers, &bytes).await?;
     let change = app.manager.create_service(&principal, draft.definition, &draft.token, dry_run).await?;
     let mut answer = if dry_run { dry(&change, &principal) } else { StatusCode::CREATED.into_response() };
     if !dry_run {
@@ -132,12 +134,11 @@ async fn create(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
         ("dry_run" = Option<bool>, Query, description = "Only say what would be stored."),
         ("If-Match" = Option<String>, Header, description = "Only if this is still its `ETag`."),
     ),
-    request_body(content((ServiceBody = "application/json"), (String = "application/yaml")), description = "The whole service; blank secrets keep what is stored."),
+    request_body(content((ServiceRequest = "application/json"), (DefinitionFile = "application/yaml")), description = "The whole service; blank secrets keep what is stored."),
     responses(
         (status = 200, description = "What would be stored, with `dry_run`.", body = DryRun),
-        (status = 204, description = "Replaced."),
-        (status = "4XX", description = "Every fault, not yours, not there, or changed meanwhile.", content_type = "text/plain", body = str),
-        (status = "5XX", description = "The store does not answer.", content_type = "text/plain", body = str)))]
+        (status = 204, description = "Replaced.", headers(("ETag" = String))),
+        UpdateRefusals))]
 pub(in super::super) async fn update_service(State(app): State<Arc<App>>, request: Request) -> Response {
     let headers = request.headers().clone();
     update(&app, &headers, request).await.unwrap_or_else(|refused| refused.into_answer(&headers))
@@ -147,7 +148,7 @@ async fn update(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
     let principal = authenticate(app, headers).await?;
     let dry_run = Query::of(request.uri()).flag("dry_run")?;
     let bytes = body(app, request).await?;
-    let draft = definition(headers, &bytes)?;
+    let draft = definition(app, &principal, headers, &bytes).await?;
     let change = app.manager.update_service(&principal, draft.definition, &guard(headers), dry_run).await?;
     let mut answer = if dry_run { dry(&change, &principal) } else { StatusCode::NO_CONTENT.into_response() };
     set_revision(&mut answer, change.revision.as_ref());
@@ -157,18 +158,17 @@ async fn update(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
 /// Removes a service.
 #[utoipa::path(delete, path = "/system/services/{serviceName}",
     params(
-        ("serviceName" = String, Path, description = "Its name."),
+        ("serviceName" = String, Path, description = "Its name.", pattern = "^[a-z0-9]([a-z0-9-]{0,37}[a-z0-9])?$", example = "cowsay"),
         ("dry_run" = Option<bool>, Query, description = "Only say what would be removed."),
         ("If-Match" = Option<String>, Header, description = "Only if this is still its `ETag`."),
     ),
     responses(
         (status = 200, description = "What would be removed, with `dry_run`.", body = DryRun),
         (status = 204, description = "Removed."),
-        (status = "4XX", description = "Not yours, not there, or changed meanwhile.", content_type = "text/plain", body = str),
-        (status = "5XX", description = "The store does not answer.", content_type = "text/plain", body = str)))]
+        DeleteRefusals))]
 pub(in super::super) async fn delete_service(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    NameInPath(name): NameInPath,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
@@ -187,24 +187,35 @@ async fn remove(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result
 
 /// Whether the caller may reach the exposed part of a service; proxies ask before they forward.
 #[utoipa::path(get, path = "/system/services/{serviceName}/auth",
-    params(("serviceName" = String, Path, description = "Its name.")),
+    params(("serviceName" = String, Path, description = "Its name.", pattern = "^[a-z0-9]([a-z0-9-]{0,37}[a-z0-9])?$", example = "cowsay")),
     responses(
         (status = 200, description = "He may."),
-        (status = "4XX", description = "He may not.", content_type = "text/plain", body = str),
-        (status = "5XX", description = "What is stored cannot be read.", content_type = "text/plain", body = str)))]
+        GetRefusals))]
 pub(in super::super) async fn check_auth(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    NameInPath(name): NameInPath,
+    uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    auth(&app, &name, &headers).await.unwrap_or_else(|refused| refused.into_answer(&headers))
+    auth(&app, &name, &uri, &headers).await.unwrap_or_else(|refused| refused.into_answer(&headers))
 }
 
-async fn auth(app: &App, name: &str, headers: &HeaderMap) -> Result<Response, Refused> {
+async fn auth(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<Response, Refused> {
     let name = service_name(name)?;
-    let principal = authenticate_for(app, headers, &name).await?;
-    app.manager.may_invoke(&principal, &name).await?;
-    Ok(StatusCode::OK.into_response())
+    let offered = super::super::caller::offered_tokens(uri, headers, &name);
+    if offered.is_empty() {
+        let principal = authenticate_for(app, headers, &name).await?;
+        app.manager.may_invoke(&principal, &name).await?;
+        return Ok(StatusCode::OK.into_response());
+    }
+    for token in offered {
+        if app.manager.service_by_token(&name, &token).await.is_some() {
+            let mut answer = StatusCode::OK.into_response();
+            set(&mut answer, "set-cookie", &super::super::caller::token_cookie(headers, &name, &token));
+            return Ok(answer);
+        }
+    }
+    Err(Refused::new(Code::TokenRefused, "this is not the token of that service"))
 }
 
 fn show(service: &Service, principal: &Principal, query: &Query) -> ServiceBody {

@@ -1,0 +1,15 @@
+//! The adapters on a real kube-apiserver.
+
+mod cluster;
+mod conformance;
+mod crash;
+mod deploy;
+mod doubled;
+mod gone;
+mod homes;
+mod managers;
+mod refused;
+mod restart;
+mod settings;
+mod support;
+mod upstream;
