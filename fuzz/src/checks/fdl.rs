@@ -1,6 +1,4 @@
-use oscar_api::fdl::{
-    FdlError, decode_entry, decode_single, describe, entries, script_is_path, script_text, set_script,
-};
+use oscar_api::fdl::{FdlError, decode_entry, describe, entries, script_is_path, script_text, set_script, single};
 
 use super::definition::{is_told, survives};
 
@@ -17,7 +15,7 @@ pub fn fdl(data: &[u8]) {
             if let FdlError::Faults(faults) = &error {
                 is_told(faults, Some(lines));
             }
-            assert!(decode_single(text).is_err());
+            assert!(single(text).is_err());
             return;
         }
     };
@@ -32,6 +30,5 @@ pub fn fdl(data: &[u8]) {
             assert_eq!(script_text(&entry), Some("#!/bin/sh\n"));
         }
     }
-    let single = decode_single(text);
-    assert!(found.len() == 1 || single.is_err(), "only one service per request");
+    assert_eq!(single(text).is_ok(), found.len() == 1, "one service per request");
 }

@@ -5,6 +5,8 @@ use std::io::{self, IsTerminal as _};
 use std::pin::pin;
 use std::time::Duration;
 
+use terminal_size::terminal_size_of;
+
 use super::screen::{printable, write_err};
 
 const FRAMES: [&str; 4] = ["⠋", "⠙", "⠴", "⠦"];
@@ -13,7 +15,9 @@ const STEP: Duration = Duration::from_millis(120);
 
 /// Waits for `work`; after a second says on the terminal what is being waited for.
 pub(super) async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
-    if !io::stderr().is_terminal() {
+    // A terminal that cannot wipe a line would be filled with them.
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    if dumb || !io::stderr().is_terminal() {
         return work.await;
     }
     let mut work = pin!(work);
@@ -23,11 +27,35 @@ pub(super) async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
     let mut frames = FRAMES.iter().cycle();
     loop {
         let frame = frames.next().copied().unwrap_or_default();
-        write_err(&format!("\r{frame} {} …", printable(what)));
+        let width = terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0));
+        write_err(&format!("\r{}", line(frame, what, width)));
         if let Ok(done) = tokio::time::timeout(STEP, &mut work).await {
             // The line is wiped: what comes next begins where it stood.
             write_err("\r\x1b[2K");
             return done;
         }
+    }
+}
+
+/// One line of the terminal and no more: from a second one there is no way back to the first.
+fn line(frame: &str, what: &str, width: Option<usize>) -> String {
+    let what = printable(what).replace('\n', " ");
+    // The frame, two blanks, the dots, and one place left free.
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(5));
+    let what: String = what.chars().take(room).collect();
+    format!("{frame} {what} …")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_fits_into_the_terminal() {
+        assert_eq!(line("⠋", "asking main", None), "⠋ asking main …");
+        assert_eq!(line("⠋", "asking main", Some(80)), "⠋ asking main …");
+        assert_eq!(line("⠋", "asking\nmain", Some(12)), "⠋ asking  …");
+        assert!(line("⠋", &"x".repeat(100), Some(40)).chars().count() < 40);
+        assert_eq!(line("⠋", "asking", Some(1)), "⠋  …");
     }
 }

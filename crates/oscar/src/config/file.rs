@@ -114,7 +114,7 @@ fn issuers(fields: &Fields<'_>, key: &str) -> Vec<Issuer> {
                 let given = |key: &str| Some(issuer.text(key).trim().to_owned()).filter(|text| !text.is_empty());
                 match given("url") {
                     Some(url) => {
-                        issuers.push(Issuer { url, audience: given("audience"), group_claim: given("group_claim") })
+                        issuers.push(Issuer { url, audience: given("audience"), group_claim: given("group_claim") });
                     }
                     None => issuer.fault("url", "nothing", "the address of the issuer"),
                 }

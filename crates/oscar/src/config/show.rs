@@ -1,5 +1,7 @@
 //! `oscar config show`: the settings in force and where each came from.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use super::derived::{Derived, Password};
@@ -49,20 +51,21 @@ pub fn show_table(settings: &Effective, derived: &Derived) -> String {
     let width = |column: fn(&(&str, String, String)) -> usize| rows.iter().map(column).max().unwrap_or(0);
     let (keys, values) = (width(|row| row.0.len()), width(|row| row.1.chars().count()).min(60));
     let mut table = format!("{:keys$}  {:values$}  {}\n", "SETTING", "VALUE", "FROM");
+    // Writing into a text cannot fail.
     for (key, value, origin) in rows {
-        table.push_str(&format!("{key:keys$}  {value:values$}  {origin}\n"));
+        let _ = writeln!(table, "{key:keys$}  {value:values$}  {origin}");
     }
     for Issuer { url, audience, group_claim } in settings.issuers() {
         let audience = audience.map_or_else(|| "any audience".to_owned(), |audience| format!("audience {audience}"));
         let groups = group_claim.map_or_else(|| "claim by the issuer".to_owned(), |claim| format!("claim {claim}"));
-        table.push_str(&printable(&format!("issuer {url}: {audience}, groups from {groups}")));
-        table.push('\n');
+        let line = format!("issuer {url}: {audience}, groups from {groups}");
+        let _ = writeln!(table, "{}", printable(&line));
     }
     for id in settings.providers.keys() {
-        table.push_str(&format!("storage provider {id}\n"));
+        let _ = writeln!(table, "storage provider {id}");
     }
     for (id, cluster) in &settings.clusters {
-        table.push_str(&format!("cluster {id} at {}\n", cluster.endpoint));
+        let _ = writeln!(table, "cluster {id} at {}", cluster.endpoint);
     }
     table
 }

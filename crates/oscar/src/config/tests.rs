@@ -13,17 +13,17 @@ fn gather(variables: &'static [(&'static str, &'static str)], file: Option<PathB
     Effective::gather(&Sources { flags: BTreeMap::new(), variable: &variable(variables), file })
 }
 
-fn mk_file(folder: &Path, text: &str) -> Option<PathBuf> {
+fn mk_file(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("oscar.yaml");
     fs::write(&path, text).expect("written");
-    Some(path)
+    path
 }
 
 #[test]
 fn a_key_without_a_value_says_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = "password:\nwrite_timeout:\nservice_port: ''\nusername: '  '\noidc_issuers:\nworld: ~\noidc_enable:\n";
-    let (settings, faults) = gather(&[], mk_file(folder.path(), text));
+    let (settings, faults) = gather(&[], Some(mk_file(folder.path(), text)));
     assert_eq!(faults, Vec::<String>::new());
     assert_eq!((settings.count("write_timeout"), settings.count("service_port")), (300, 8080));
     assert_eq!((settings.text("username"), settings.text("world")), ("oscar", "auto"));
@@ -36,7 +36,7 @@ fn a_key_without_a_value_says_nothing() {
 fn a_password_of_blanks_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     for (settings, faults) in
-        [gather(&[], mk_file(folder.path(), "password: '   '\n")), gather(&[("OSCAR_PASSWORD", " \t")], None)]
+        [gather(&[], Some(mk_file(folder.path(), "password: '   '\n"))), gather(&[("OSCAR_PASSWORD", " \t")], None)]
     {
         assert_eq!(faults.len(), 1, "{faults:?}");
         assert!(faults[0].starts_with("- password (") && faults[0].contains("more than blanks"), "{faults:?}");
@@ -55,7 +55,7 @@ fn an_issuer_has_its_own_audience_and_claim_or_those_of_all() {
         audience: Some(audience.to_owned()),
         group_claim: claim.map(str::to_owned),
     };
-    let (settings, faults) = gather(&[], mk_file(folder.path(), text));
+    let (settings, faults) = gather(&[], Some(mk_file(folder.path(), text)));
     assert_eq!(faults, Vec::<String>::new());
     assert_eq!(
         settings.issuers(),
@@ -67,7 +67,7 @@ fn an_issuer_has_its_own_audience_and_claim_or_those_of_all() {
     assert!(table.contains("issuer https://two: audience own, groups from claim realm_access.roles\n"), "{table}");
 
     let variables: &[(&str, &str)] = &[("OIDC_ISSUERS", "https://three, https://four"), ("OIDC_GROUP_CLAIM", "g")];
-    let (settings, _) = gather(variables, mk_file(folder.path(), text));
+    let (settings, _) = gather(variables, Some(mk_file(folder.path(), text)));
     assert_eq!(
         settings.issuers(),
         [issuer("https://three", "all", Some("g")), issuer("https://four", "all", Some("g"))],
@@ -79,7 +79,7 @@ fn an_issuer_has_its_own_audience_and_claim_or_those_of_all() {
 fn faults_of_an_issuer_name_its_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = "oidc_issuers:\n- {audience: a}\n- {url: 'https://x', claim: groups}\n- 7\n";
-    let (_, faults) = gather(&[], mk_file(folder.path(), text));
+    let (_, faults) = gather(&[], Some(mk_file(folder.path(), text)));
     assert_eq!(faults.len(), 3, "{faults:?}");
     let told = faults.join("\n");
     for part in [
@@ -129,7 +129,7 @@ fn what_depends_on_something_else_is_shown_as_it_is_in_force() {
 fn settings_with_faults_are_shown_with_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = "colour: red\ngpus: many\nname: \"a\\eb\"\nminio_secret_key: hunter2\n";
-    let (settings, faults) = gather(&[], mk_file(folder.path(), text));
+    let (settings, faults) = gather(&[], Some(mk_file(folder.path(), text)));
     assert_eq!(faults.len(), 3, "{faults:?}");
     let derived = Derived::of(&settings, &|_| None);
     let table = show_table(&settings, &derived);

@@ -30,23 +30,23 @@ impl Newcomer<'_> {
         let is_kept = !matches!(self.password, Password::Given | Password::Missing);
         let place =
             if is_kept { "another terminal" } else { "another terminal where OSCAR_PASSWORD is the password you gave" };
-        let (mut command, mut needs_password) = (String::new(), false);
+        let (mut variables, mut needs_password) = (Vec::new(), false);
         if self.knows_clusters {
-            command.push_str(&format!("OSCAR_ENDPOINT={} ", quoted(self.url)));
+            variables.push(format!("OSCAR_ENDPOINT={} ", quoted(self.url)));
             needs_password = true;
         } else if !self.is_default_folder {
-            command.push_str(&format!("OSCAR_DATA={} ", quoted(&self.data.display().to_string())));
+            variables.push(format!("OSCAR_DATA={} ", quoted(&self.data.display().to_string())));
         }
         if self.username != ADMIN_USER {
-            command.push_str(&format!("OSCAR_USERNAME={} ", quoted(self.username)));
+            variables.push(format!("OSCAR_USERNAME={} ", quoted(self.username)));
             needs_password = true;
         }
         if needs_password && is_kept {
-            command.push_str(&format!("OSCAR_PASSWORD=\"{password}\" "));
+            variables.push(format!("OSCAR_PASSWORD=\"{password}\" "));
         }
         vec![
             format!("Try, in {place}:"),
-            format!("  {command}oscar service list"),
+            format!("  {}oscar service list", variables.concat()),
             format!("  curl -u {}:{password} {}/system/info", quoted(self.username), quoted(self.url)),
         ]
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub(crate) const PASSWORD: &str = "test-admin-password";
 
 /// A manager that is not ready by then never will be.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The program with nothing of this machine's environment: neither settings nor a cluster
 /// that the tests themselves may run in.
@@ -43,8 +43,8 @@ fn log_file(folder: &Path, name: &str) -> PathBuf {
 
 /// From the line on standard output, when it is there with its end.
 fn url_in(output: &str) -> Option<String> {
-    let lines = output.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    let rest = lines.filter_map(|line| line.strip_prefix("ready ")).next()?;
+    let mut lines = output.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let rest = lines.find_map(|line| line.strip_prefix("ready "))?;
     rest.split_whitespace().next().map(str::to_owned)
 }
 

@@ -172,7 +172,9 @@ fn walk(node: &Node, shape: &Shape, path: &str, strays: &mut Vec<Stray>) {
     match (&node.value, shape) {
         (Tree::Map(_), Shape::Fields(fields)) => fields_of(node, fields, path, strays),
         (Tree::Map(entries), Each(fields)) => {
-            entries.iter().for_each(|(key, node)| fields_of(node, fields, &join(path, key), strays));
+            for (key, node) in entries {
+                fields_of(node, fields, &join(path, key), strays);
+            }
         }
         (Tree::List(items), Items(fields)) => {
             let items = items.iter().enumerate();
@@ -200,7 +202,8 @@ fn find(fields: Fields, key: &str) -> Option<&'static Shape> {
 
 fn nearest(fields: Fields, key: &str) -> Option<&'static str> {
     let key = key.to_ascii_lowercase();
-    let likeness = |known: &str| similar::TextDiff::from_chars(key.as_str(), &known.to_ascii_lowercase()).ratio();
+    let likeness =
+        |known: &str| similar::TextDiff::from_chars(key.as_str(), known.to_ascii_lowercase().as_str()).ratio();
     let alike = fields.iter().map(|(known, _)| (*known, likeness(known))).filter(|(_, ratio)| *ratio >= 0.75);
     alike.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(known, _)| known)
 }
