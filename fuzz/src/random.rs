@@ -7,7 +7,7 @@ impl Random {
         Self(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -18,7 +18,7 @@ impl Random {
     /// A number below `bound`; 0 when there is none.
     pub fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound.max(1)).unwrap_or(u64::MAX);
-        usize::try_from(self.next() % bound).unwrap_or_default()
+        usize::try_from(self.draw() % bound).unwrap_or_default()
     }
 
     /// True once in `times`.
@@ -35,6 +35,6 @@ impl Random {
     }
 
     pub fn byte(&mut self) -> u8 {
-        self.next().to_le_bytes()[0]
+        self.draw().to_le_bytes()[0]
     }
 }

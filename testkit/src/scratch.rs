@@ -27,7 +27,13 @@ impl Scratch {
     /// Writes a file and returns its path.
     pub fn write(&self, name: &str, contents: &str) -> PathBuf {
         let path = self.0.path().join(name);
-        std::fs::write(&path, contents).unwrap_or_else(|error| panic!("writing {}: {error}", path.display()));
+        // Beside it and renamed, so that nobody who reads meanwhile sees half a file.
+        let beside = tempfile::NamedTempFile::new_in(self.0.path());
+        let written = beside.and_then(|beside| {
+            std::fs::write(beside.path(), contents)?;
+            beside.persist(&path).map_err(|error| error.error)
+        });
+        written.unwrap_or_else(|error| panic!("writing {}: {error}", path.display()));
         path
     }
 }

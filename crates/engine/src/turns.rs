@@ -24,14 +24,11 @@ impl Turns {
             if lanes.len() >= TIDY_AT {
                 lanes.retain(|_, lane| lane.strong_count() > 0);
             }
-            match lanes.get(name).and_then(Weak::upgrade) {
-                Some(lane) => lane,
-                None => {
-                    let lane = Arc::new(Lane::default());
-                    lanes.insert(name.clone(), Arc::downgrade(&lane));
-                    lane
-                }
-            }
+            lanes.get(name).and_then(Weak::upgrade).unwrap_or_else(|| {
+                let lane = Arc::new(Lane::default());
+                lanes.insert(name.clone(), Arc::downgrade(&lane));
+                lane
+            })
         };
         lane.lock_owned().await
     }

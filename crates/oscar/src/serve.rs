@@ -122,7 +122,7 @@ async fn start(settings: &Effective) -> Result<(), StartError> {
     let url = settings.given("public_url").unwrap_or_else(|| format!("http://{address}"));
     announce(settings, &derived, &password, &url, &app.facts.instance_id)?;
     ground.spawn_ticks();
-    let service = http::service(app);
+    let service = http::service(&app);
     let served = http::serve(listener, service, stopped(&stop)).await;
     ground.close().await;
     if derived.world == World::Local {

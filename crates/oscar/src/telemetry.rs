@@ -3,15 +3,19 @@
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
 
+/// Above everything else: this library prints whole answers that it cannot read, and an answer
+/// may be a Secret.
+const NEVER: &str = "kube_client=error";
+
 /// A bare level is about this project; libraries stay at warnings, because their finest levels
 /// print headers, and headers carry tokens.
 fn directives(filter: &str) -> String {
     let level = filter.trim();
     if !["error", "warn", "info", "debug", "trace", "off"].contains(&level.to_ascii_lowercase().as_str()) {
-        return filter.to_owned();
+        return format!("{filter},{NEVER}");
     }
     let own = ["oscar", "oscar_api", "oscar_engine", "oscar_kube", "oscar_local"];
-    own.iter().fold("warn".to_owned(), |all, module| format!("{all},{module}={level}"))
+    own.iter().fold(format!("warn,{NEVER}"), |all, module| format!("{all},{module}={level}"))
 }
 
 /// Sets up the log of this process. A filter that cannot be read is said and replaced.

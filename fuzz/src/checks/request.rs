@@ -39,7 +39,7 @@ async fn answered(request: Request<Body>) {
     let (app, service_token) = mk_app().await;
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let entitled = has_key(&request, &service_token);
-    let answer: Result<Response<Body>, Infallible> = oscar::http::service(app).oneshot(request).await;
+    let answer: Result<Response<Body>, Infallible> = oscar::http::service(&app).oneshot(request).await;
     let Ok(answer) = answer;
     let (head, body) = answer.into_parts();
     let body = body.collect().await.expect("a body of ours does not break off").to_bytes();
@@ -143,7 +143,7 @@ async fn mk_app() -> (Arc<App>, String) {
         identity: Arc::new(MemoryIdentity { users: [(BEARER.to_owned(), alice)].into() }),
         admin: AdminAccount { username: Secret::new("oscar"), password: Secret::new("planted-password") },
         facts: Facts { instance_id: "fuzz".to_owned(), cors: true, ..Facts::default() },
-        limits: Limits { body: Duration::from_secs(60), answer: Duration::from_secs(60) },
+        limits: Limits { body: Duration::from_mins(1), answer: Duration::from_mins(1) },
     };
     (Arc::new(app), first_token)
 }

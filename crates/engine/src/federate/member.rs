@@ -108,17 +108,13 @@ impl Member {
         }
         self.keep(name, operation, Some(&stored)).await?;
         let kept = self.journal.former(name, &adopted(federation_id)).await?;
-        match kept.and_then(|former| former.service) {
-            Some((service, sensitive)) => {
-                let replaced = self.services.replace(service, sensitive, &stored.revision).await;
-                replaced.map_err(|error| Failure::of_service(error, name))?;
-                Ok(self.journal.forget_former(name, &adopted(federation_id)).await?)
-            }
-            None => {
-                let removed = self.services.remove(name, Some(&stored.revision)).await;
-                removed.map_err(|error| Failure::of_service(error, name))
-            }
+        if let Some((service, sensitive)) = kept.and_then(|former| former.service) {
+            let replaced = self.services.replace(service, sensitive, &stored.revision).await;
+            replaced.map_err(|error| Failure::of_service(error, name))?;
+            return Ok(self.journal.forget_former(name, &adopted(federation_id)).await?);
         }
+        let removed = self.services.remove(name, Some(&stored.revision)).await;
+        removed.map_err(|error| Failure::of_service(error, name))
     }
 
     /// Puts back what stood here before the operation; nothing when it never arrived, or when

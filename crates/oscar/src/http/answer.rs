@@ -18,7 +18,7 @@ pub(super) fn json_answer<T: Serialize + ?Sized>(status: StatusCode, body: &T) -
 /// An error on its way out. Every handler returns it, so that it is rendered in one place.
 #[derive(Debug)]
 pub(super) struct Refused {
-    problem: Problem,
+    problem: Box<Problem>,
     code: Code,
     /// Whether the caller should be asked for a password.
     challenge: bool,
@@ -26,7 +26,7 @@ pub(super) struct Refused {
 
 impl Refused {
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { problem: Problem::new(code, detail), code, challenge: false }
+        Self { problem: Box::new(Problem::new(code, detail)), code, challenge: false }
     }
 
     /// 401 with the challenge that browsers and tools react to.
@@ -39,7 +39,7 @@ impl Refused {
     pub(super) fn into_answer(self, request: &HeaderMap) -> Response {
         let accept = request.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let (content_type, body) = if accept.contains(PROBLEM_JSON) {
-            (PROBLEM_JSON, json::to_vec(&self.problem))
+            (PROBLEM_JSON, json::to_vec(&*self.problem))
         } else {
             ("text/plain; charset=utf-8", self.problem.detail.into_bytes())
         };
@@ -62,7 +62,7 @@ impl Refused {
 impl From<Problem> for Refused {
     fn from(problem: Problem) -> Self {
         let code = Code::ALL.iter().copied().find(|code| code.as_str() == problem.code).unwrap_or(Code::Internal);
-        Self { problem, code, challenge: false }
+        Self { problem: Box::new(problem), code, challenge: false }
     }
 }
 

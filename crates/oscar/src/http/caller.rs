@@ -103,12 +103,12 @@ fn basic(app: &App, encoded: &str) -> Result<Principal, Refused> {
 }
 
 async fn bearer(app: &App, token: &str) -> Result<Principal, Refused> {
-    let user = app.identity.verify(token).await.map_err(refusal)?;
+    let user = app.identity.verify(token).await.map_err(|refused| refusal(&refused))?;
     app.manager.welcome(&user).await?;
     Ok(Principal::User(user))
 }
 
-fn refusal(refusal: Refusal) -> Refused {
+fn refusal(refusal: &Refusal) -> Refused {
     let text = refusal.to_string();
     match refusal {
         Refusal::Malformed(_) => Refused::new(Code::TokenMalformed, text),

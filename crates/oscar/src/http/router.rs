@@ -66,8 +66,9 @@ routes! {
 
 /// The whole HTTP side as one service.
 pub fn service(
-    app: Arc<App>,
-) -> impl tower::Service<Request, Response = Response, Error = std::convert::Infallible, Future: Send> + Clone + Send {
+    app: &Arc<App>,
+) -> impl tower::Service<Request, Response = Response, Error = std::convert::Infallible, Future: Send> + Clone + Send + use<>
+{
     let mut router = Router::new();
     for route in ROUTES {
         router = router.route(route.path, (route.handler)());

@@ -27,7 +27,7 @@ where
     let graceful = GracefulShutdown::new();
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(60));
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_mins(1));
     tokio::pin!(stop);
     loop {
         let accepted = tokio::select! {

@@ -153,9 +153,8 @@ impl Query {
 
     pub(super) fn flag(&self, key: &str) -> Result<bool, Refused> {
         match self.get(key) {
-            None => Ok(false),
             Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(true),
-            Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(false),
+            None | Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(false),
             Some(other) => Err(invalid(key, other, "true or false")),
         }
     }
