@@ -118,13 +118,13 @@ async fn mk_scene(dex: Dex, short: &Dex) -> Scene {
         request.send().await.expect("an answer").status()
     };
     // It was good, and stops being so by itself.
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let deadline = std::time::Instant::now() + Duration::from_mins(1);
     while info().await != 401 {
         assert!(std::time::Instant::now() < deadline, "the token never expired");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let other_service_token = other["token"].as_str().expect("a token").to_owned();
-    Scene { expired, other_service_token, manager, dex }
+    Scene { manager, dex, expired, other_service_token }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -256,7 +256,7 @@ async fn an_issuer_that_is_down_refuses_only_its_own_and_comes_back() {
     dex.start_again();
     // Its storage is in memory: the keys are new, and so must the token be.
     let token = eventually("a token of the new issuer", Duration::from_secs(30), || Some(dex.token("alice").access));
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let deadline = std::time::Instant::now() + Duration::from_mins(1);
     while ask(info().bearer_auth(&token)).await != 200 {
         assert!(std::time::Instant::now() < deadline, "the issuer's return was never noticed");
         tokio::time::sleep(Duration::from_millis(100)).await;

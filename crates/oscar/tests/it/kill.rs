@@ -87,7 +87,7 @@ async fn change(http: &reqwest::Client, url: &str, index: usize, version: u64, l
     let services = format!("{url}/system/services");
     let (request, after) = match now {
         None => (http.post(&services).json(&body(index, version)), Some(version)),
-        Some(_) if version % 5 == 0 => (http.delete(format!("{services}/kill-{index}")), None),
+        Some(_) if version.is_multiple_of(5) => (http.delete(format!("{services}/kill-{index}")), None),
         Some(_) => (http.put(&services).json(&body(index, version)), Some(version)),
     };
     // From the moment it is sent, both states are possible.
