@@ -1,5 +1,6 @@
 //! Federations in a world of three clusters: created whole or not at all, also when a call is
 //! lost or the manager dies at any point; kept as they are wanted; removed without a trace.
+#![expect(clippy::large_futures, reason = "a test's stack is large enough")]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
