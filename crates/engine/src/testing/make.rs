@@ -14,7 +14,8 @@ pub fn mk_service(name: &str, owner: &Owner) -> Service {
     Service {
         definition: mk_definition(name),
         owner: owner.clone(),
-        owner_name: "A Name".to_owned(),
+        // The administrator has no name of his own, and none is stored for him.
+        owner_name: if *owner == Owner::Admin { String::new() } else { "A Name".to_owned() },
         token: Secret::new("ab".repeat(32)),
         namespace: "oscar-svc".to_owned(),
         bucket_list: vec![],

@@ -11,6 +11,8 @@ use super::screen::{printable, write_err};
 
 const FRAMES: [&str; 4] = ["⠋", "⠙", "⠴", "⠦"];
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Of a terminal that does not say how wide it is.
+const USUAL_WIDTH: usize = 80;
 const STEP: Duration = Duration::from_millis(120);
 
 /// Waits for `work`; after a second says on the terminal what is being waited for.
@@ -27,7 +29,7 @@ pub(super) async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
     let mut frames = FRAMES.iter().cycle();
     loop {
         let frame = frames.next().copied().unwrap_or_default();
-        let width = terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0));
+        let width = terminal_size_of(io::stderr()).map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0));
         write_err(&format!("\r{}", line(frame, what, width)));
         if let Ok(done) = tokio::time::timeout(STEP, &mut work).await {
             // The line is wiped: what comes next begins where it stood.
@@ -38,11 +40,10 @@ pub(super) async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
 }
 
 /// One line of the terminal and no more: from a second one there is no way back to the first.
-fn line(frame: &str, what: &str, width: Option<usize>) -> String {
+fn line(frame: &str, what: &str, width: usize) -> String {
     let what = printable(what).replace('\n', " ");
     // The frame, two blanks, the dots, and one place left free.
-    let room = width.map_or(usize::MAX, |width| width.saturating_sub(5));
-    let what: String = what.chars().take(room).collect();
+    let what: String = what.chars().take(width.saturating_sub(5)).collect();
     format!("{frame} {what} …")
 }
 
@@ -52,10 +53,9 @@ mod tests {
 
     #[test]
     fn the_line_fits_into_the_terminal() {
-        assert_eq!(line("⠋", "asking main", None), "⠋ asking main …");
-        assert_eq!(line("⠋", "asking main", Some(80)), "⠋ asking main …");
-        assert_eq!(line("⠋", "asking\nmain", Some(12)), "⠋ asking  …");
-        assert!(line("⠋", &"x".repeat(100), Some(40)).chars().count() < 40);
-        assert_eq!(line("⠋", "asking", Some(1)), "⠋  …");
+        assert_eq!(line("⠋", "asking main", 80), "⠋ asking main …");
+        assert_eq!(line("⠋", "asking\nmain", 12), "⠋ asking  …");
+        assert!(line("⠋", &"x".repeat(100), 40).chars().count() < 40);
+        assert_eq!(line("⠋", "asking", 1), "⠋  …");
     }
 }
