@@ -38,6 +38,10 @@ pub fn parse_yaml(text: &str) -> Result<Node, Malformed> {
             Event::UnresolvedAlias(name) => return Err(not_yaml(line, &format!("the alias `{name}` names nothing"))),
             Event::Scalar(text, style, anchor, tag) => {
                 let is_text = style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.suffix() == "str");
+                // In quotes it is a word like any other.
+                if !is_text && text == "<<" && builder.is_at_a_key() {
+                    return Err(not_yaml(line, "merge keys (`<<`) are not supported; write the fields out"));
+                }
                 let value = if is_text { Value::Text(text.into_owned()) } else { plain(&text) };
                 let node = Node { value, line: Some(line) };
                 builder.spend(cost(&node))?;
@@ -109,6 +113,11 @@ impl Builder {
         Ok(())
     }
 
+    /// Whether what comes next is the key of an entry.
+    fn is_at_a_key(&self) -> bool {
+        self.open.last().is_some_and(|open| matches!(open.node.value, Value::Map(_)) && open.key.is_none())
+    }
+
     fn start(&mut self, value: Value, anchor: usize, line: usize) -> Result<(), Malformed> {
         if self.open.len() >= MOST_DEPTH {
             return Err(Malformed::TooLarge);
@@ -135,9 +144,6 @@ impl Builder {
         match (&mut parent.node.value, parent.key.take()) {
             (Value::List(items), _) => items.push(node),
             (Value::Map(entries), Some(key)) => {
-                if key == "<<" {
-                    return Err(not_yaml(line, "merge keys (`<<`) are not supported; write the fields out"));
-                }
                 if !parent.keys.insert(key.clone()) {
                     return Err(not_yaml(line, &format!("the key `{key}` is given twice")));
                 }
@@ -219,6 +225,7 @@ mod tests {
         assert!(matches!(parse_yaml("a: 1\n---\nb: 2\n"), Err(Malformed::NotYaml { line: 2, .. })));
         assert!(parse_yaml("---\na: 1\n...\n").is_ok());
         assert!(matches!(parse_yaml("x: &x {b: 1}\na:\n  <<: *x\n"), Err(Malformed::NotYaml { line: 3, .. })));
+        assert!(parse_yaml("a:\n  \"<<\": [<<, '<<']\n").is_ok());
     }
 
     #[test]
