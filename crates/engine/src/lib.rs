@@ -3,7 +3,7 @@
 pub mod catalogue;
 mod deploy;
 mod failure;
-pub mod federate;
+// pub mod federate;
 mod manager;
 pub mod memory;
 mod onboarding;

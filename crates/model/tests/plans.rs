@@ -74,7 +74,7 @@ fn look(held: Option<&Held>) -> Found {
         return Found::SomebodyElses;
     }
     match held.definition.annotations.get(FEDERATION_ID_ANNOTATION).map(String::as_str) {
-        None => Found::Plain,
+        None => Found::Plain(Box::new(held.definition.clone())),
         Some(US) => Found::Replica {
             origination: if held.former.is_some() { Origination::Adopted } else { Origination::Created },
             definition: Box::new(held.definition.clone()),

@@ -2,10 +2,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use oscar_model::federation::record::{FederationRecord, Former, Operation};
 use oscar_model::name::ServiceName;
 
 use crate::ports::StoreError;
-use crate::ports::journal::{FederationRecord, Former, Journal, Operation};
+use crate::ports::journal::Journal;
 
 #[derive(Default)]
 pub struct MemoryJournal {
@@ -15,7 +16,7 @@ pub struct MemoryJournal {
 #[derive(Default)]
 struct State {
     operations: BTreeMap<String, Operation>,
-    federations: BTreeMap<String, FederationRecord>,
+    federations: BTreeMap<(String, ServiceName), FederationRecord>,
     formers: BTreeMap<(ServiceName, String), Former>,
 }
 
@@ -38,26 +39,29 @@ impl Journal for MemoryJournal {
     }
 
     async fn operations(&self) -> Result<Vec<Operation>, StoreError> {
-        Ok(self.state().operations.values().cloned().collect())
+        let mut operations: Vec<_> = self.state().operations.values().cloned().collect();
+        operations.sort_by(|a, b| (a.begun, &a.id).cmp(&(b.begun, &b.id)));
+        Ok(operations)
     }
 
     async fn put_federation(&self, federation: &FederationRecord) -> Result<(), StoreError> {
-        self.state().federations.insert(federation.federation_id.clone(), federation.clone());
+        let key = (federation.federation_id.clone(), federation.own.service_name.clone());
+        self.state().federations.insert(key, federation.clone());
         Ok(())
     }
 
-    async fn federation(&self, coordinator: &ServiceName) -> Result<Option<FederationRecord>, StoreError> {
+    async fn federation(&self, service: &ServiceName) -> Result<Option<FederationRecord>, StoreError> {
         let state = self.state();
-        let living = state.federations.values().find(|record| record.coordinator == *coordinator && !record.deleted);
-        Ok(living.cloned())
+        let mut living = state.federations.values().filter(|record| record.deleted.is_none());
+        Ok(living.find(|record| record.own.service_name == *service).cloned())
     }
 
     async fn federations(&self) -> Result<Vec<FederationRecord>, StoreError> {
         Ok(self.state().federations.values().cloned().collect())
     }
 
-    async fn remove_federation(&self, federation_id: &str) -> Result<(), StoreError> {
-        self.state().federations.remove(federation_id);
+    async fn remove_federation(&self, federation_id: &str, service: &ServiceName) -> Result<(), StoreError> {
+        self.state().federations.remove(&(federation_id.to_owned(), service.clone()));
         Ok(())
     }
 

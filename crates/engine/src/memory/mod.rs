@@ -7,6 +7,7 @@ mod services;
 mod settings;
 mod time;
 mod users;
+mod vault;
 
 pub use cluster::MemoryCluster;
 pub use identity::MemoryIdentity;
@@ -15,3 +16,4 @@ pub use services::MemoryServices;
 pub use settings::MemorySettings;
 pub use time::{FixedClock, SeededEntropy};
 pub use users::MemoryUsers;
+pub use vault::{MemoryAudit, MemoryVault};

@@ -1,15 +1,18 @@
 //! What the engine needs from the world. Each port is a contract that every adapter keeps;
 //! the suites in `testing::conformance` check it.
 
+pub mod audit;
 pub mod buckets;
 pub mod clock;
 pub mod cluster;
 pub mod identity;
+pub mod issuers;
 pub mod journal;
 pub mod peers;
 pub mod services;
 pub mod settings;
 pub mod users;
+pub mod vault;
 
 /// Why a store did not do what it was asked. The text is for the operator's log and for the
 /// caller; it holds no credential.

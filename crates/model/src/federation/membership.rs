@@ -41,6 +41,21 @@ pub struct Attributes {
     pub parent: Option<String>,
 }
 
+/// Where a member's cluster is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The address of its manager.
+    pub url: String,
+    /// Whether its certificate must be good.
+    pub verify: bool,
+}
+
+impl Place {
+    pub fn new(url: impl Into<String>, verify: bool) -> Self {
+        Self { url: url.into(), verify }
+    }
+}
+
 /// Whether a member gets jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Duty {
@@ -65,7 +80,7 @@ pub struct Record {
     pub presence: Written<Presence>,
     pub attributes: Written<Attributes>,
     pub duty: Written<Duty>,
-    pub endpoint: Written<String>,
+    pub endpoint: Written<Place>,
     /// The instances that have seen the removal.
     pub acknowledged: BTreeSet<String>,
 }
@@ -86,7 +101,7 @@ impl Membership {
     }
 
     /// Adds a member, or brings a removed one back. What is there already stays as it is.
-    pub fn add(&mut self, id: MemberId, attributes: Attributes, endpoint: String, instance: &str) {
+    pub fn add(&mut self, id: MemberId, attributes: Attributes, endpoint: Place, instance: &str) {
         if self.is_member(&id) {
             return;
         }
@@ -109,7 +124,7 @@ impl Membership {
         self.change(id, instance, |record, at| record.duty = Written { value: duty, at })
     }
 
-    pub fn set_endpoint(&mut self, id: &MemberId, endpoint: String, instance: &str) -> bool {
+    pub fn set_endpoint(&mut self, id: &MemberId, endpoint: Place, instance: &str) -> bool {
         self.change(id, instance, |record, at| record.endpoint = Written { value: endpoint, at })
     }
 
@@ -148,6 +163,23 @@ impl Membership {
         self.records.iter().filter(|(_, record)| record.presence.value == Presence::Removed).map(|(id, _)| id)
     }
 
+    /// Everything, removals too, for whoever stores or sends it.
+    pub fn records(&self) -> impl Iterator<Item = (&MemberId, &Record)> {
+        self.records.iter()
+    }
+
+    /// The greatest time that was seen.
+    pub fn time(&self) -> u64 {
+        self.time
+    }
+
+    /// What [`Membership::records`] and [`Membership::time`] took apart. A time below that of
+    /// a record is raised to it: the next change must be later than all.
+    pub fn from_records(records: BTreeMap<MemberId, Record>, time: u64) -> Self {
+        let greatest = records.values().flat_map(Record::times).max().unwrap_or_default();
+        Self { records, time: time.max(greatest) }
+    }
+
     /// Takes over what another member knows.
     pub fn merge(&mut self, other: &Self) {
         self.time = self.time.max(other.time);
@@ -177,6 +209,10 @@ impl Membership {
 }
 
 impl Record {
+    fn times(&self) -> [u64; 4] {
+        [self.presence.at.time, self.attributes.at.time, self.duty.at.time, self.endpoint.at.time]
+    }
+
     fn merge(&mut self, other: &Self) {
         // Acknowledgements belong to one removal: those of an older one count for nothing.
         match other.presence.at.cmp(&self.presence.at) {
@@ -226,14 +262,14 @@ mod tests {
 
     fn apply(state: &mut Membership, edit: &Edit, instance: &str) {
         match *edit {
-            Edit::Add(index) => state.add(id(index), Attributes::default(), format!("https://{index}"), instance),
+            Edit::Add(index) => state.add(id(index), Attributes::default(), Place::new(format!("https://{index}"), true), instance),
             Edit::Remove(index) => drop(state.remove(&id(index), instance)),
             Edit::Priority(index, priority) => {
                 let attributes = Attributes { priority, ..Attributes::default() };
                 state.set_attributes(&id(index), attributes, instance);
             }
             Edit::Pause(index) => drop(state.set_duty(&id(index), Duty::Paused, instance)),
-            Edit::Move(index) => drop(state.set_endpoint(&id(index), "https://moved".to_owned(), instance)),
+            Edit::Move(index) => drop(state.set_endpoint(&id(index), Place::new("https://moved", false), instance)),
             Edit::Acknowledge => state.acknowledge(instance),
         }
     }
@@ -286,12 +322,12 @@ mod tests {
     #[test]
     fn edits_of_different_members_both_survive() {
         let mut start = Membership::default();
-        start.add(id(0), Attributes::default(), String::new(), "a");
-        start.add(id(1), Attributes::default(), String::new(), "a");
+        start.add(id(0), Attributes::default(), Place::default(), "a");
+        start.add(id(1), Attributes::default(), Place::default(), "a");
         let (mut one, mut two) = (start.clone(), start);
         one.set_duty(&id(0), Duty::Paused, "a");
         two.remove(&id(1), "b");
-        two.add(id(2), Attributes::default(), String::new(), "b");
+        two.add(id(2), Attributes::default(), Place::default(), "b");
         let both = merged(&one, &two);
         assert_eq!(both.get(&id(0)).map(|record| record.duty.value), Some(Duty::Paused));
         assert!(!both.is_member(&id(1)) && both.is_member(&id(2)));
@@ -300,7 +336,7 @@ mod tests {
     #[test]
     fn a_removal_is_forgotten_when_every_living_member_has_seen_it() {
         let mut state = Membership::default();
-        state.add(id(0), Attributes::default(), String::new(), "a");
+        state.add(id(0), Attributes::default(), Place::default(), "a");
         let missed = state.clone();
         state.remove(&id(0), "a");
         state.acknowledge("a");

@@ -4,6 +4,7 @@ pub mod check;
 pub mod expand;
 pub mod membership;
 pub mod plan;
+pub mod record;
 pub mod sync;
 pub mod topology;
 

@@ -30,7 +30,7 @@ pub enum Found {
         definition: Box<Definition>,
     },
     /// A service of the same owner, outside any federation.
-    Plain,
+    Plain(Box<Definition>),
     /// A service of another federation.
     OtherFederation,
     /// Somebody else's service.
@@ -69,6 +69,8 @@ pub struct Step {
     pub undo: Undo,
     /// What is written; absent when something is removed.
     pub definition: Option<Box<Definition>>,
+    /// What was found there before, its secrets blank.
+    pub former: Option<Box<Definition>>,
 }
 
 /// Why a member stands in the way.
@@ -107,7 +109,7 @@ pub fn plan(wanted: &[Worker], found: &BTreeMap<MemberId, Found>) -> Plan {
     let mut plan = Plan::default();
     for worker in wanted {
         match decide(worker, found.get(&worker.id)) {
-            Ok(Some(act)) => plan.steps.push(step(&worker.id, act, Some(&worker.definition))),
+            Ok(Some(act)) => plan.steps.push(step(&worker.id, act, Some(&worker.definition), found.get(&worker.id))),
             Ok(None) => {}
             Err(obstacle) => {
                 plan.obstacles.insert(worker.id.clone(), obstacle);
@@ -116,7 +118,7 @@ pub fn plan(wanted: &[Worker], found: &BTreeMap<MemberId, Found>) -> Plan {
     }
     for (id, found) in found.iter().filter(|(id, _)| !wanted.iter().any(|worker| worker.id == **id)) {
         match removal(found) {
-            Ok(Some(act)) => plan.steps.push(step(id, act, None)),
+            Ok(Some(act)) => plan.steps.push(step(id, act, None, Some(found))),
             Ok(None) => {}
             Err(obstacle) => {
                 plan.obstacles.insert(id.clone(), obstacle);
@@ -129,7 +131,7 @@ pub fn plan(wanted: &[Worker], found: &BTreeMap<MemberId, Found>) -> Plan {
 fn decide(worker: &Worker, found: Option<&Found>) -> Result<Option<Act>, Obstacle> {
     match found.ok_or(Obstacle::NotLooked)? {
         Found::Nothing => Ok(Some(Act::Create)),
-        Found::Plain => Ok(Some(Act::Adopt)),
+        Found::Plain(_) => Ok(Some(Act::Adopt)),
         Found::Replica { definition, .. } if in_sync(&worker.definition, definition) => Ok(None),
         Found::Replica { .. } => Ok(Some(Act::Update)),
         other => Err(obstacle(other)),
@@ -141,7 +143,7 @@ fn removal(found: &Found) -> Result<Option<Act>, Obstacle> {
         Found::Replica { origination: Origination::Created, .. } => Ok(Some(Act::Delete)),
         Found::Replica { origination: Origination::Adopted, .. } => Ok(Some(Act::Release)),
         // Not ours, so nothing to remove.
-        Found::Nothing | Found::Plain | Found::OtherFederation | Found::SomebodyElses => Ok(None),
+        Found::Nothing | Found::Plain(_) | Found::OtherFederation | Found::SomebodyElses => Ok(None),
         other => Err(obstacle(other)),
     }
 }
@@ -152,14 +154,18 @@ fn obstacle(found: &Found) -> Obstacle {
         Found::SomebodyElses => Obstacle::SomebodyElses,
         Found::Refused(cause) => Obstacle::Refused(cause.clone()),
         Found::Unreachable(cause) => Obstacle::Unreachable(cause.clone()),
-        Found::Nothing | Found::Plain | Found::Replica { .. } => Obstacle::NotLooked,
+        Found::Nothing | Found::Plain(_) | Found::Replica { .. } => Obstacle::NotLooked,
     }
 }
 
-fn step(member: &MemberId, act: Act, definition: Option<&Definition>) -> Step {
+fn step(member: &MemberId, act: Act, definition: Option<&Definition>, found: Option<&Found>) -> Step {
     let undo = match act {
         Act::Create => Undo::DeleteCreated,
         Act::Adopt | Act::Update | Act::Delete | Act::Release => Undo::RestoreFormer,
     };
-    Step { member: member.clone(), act, undo, definition: definition.cloned().map(Box::new) }
+    let former = match found {
+        Some(Found::Plain(former) | Found::Replica { definition: former, .. }) => Some(former.clone()),
+        _ => None,
+    };
+    Step { member: member.clone(), act, undo, definition: definition.cloned().map(Box::new), former }
 }
