@@ -4,6 +4,10 @@ use std::sync::Arc;
 
 use oscar_model::access::{Action as Wish, decide};
 use oscar_model::fault::Faults;
+use oscar_model::federation::expand::FEDERATION_ID_ANNOTATION;
+use oscar_model::federation::plan::Act;
+use oscar_model::federation::record::Bearer;
+use oscar_model::federation::topology::MemberId;
 use oscar_model::identity::{Owner, Principal};
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
@@ -11,6 +15,7 @@ use oscar_model::service::storage::Provider;
 use oscar_model::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, Sensitive, Service};
 
 use crate::failure::Failure;
+use crate::federate::MemberOutcome;
 use crate::manager::Manager;
 use crate::ports::StoreError;
 use crate::ports::services::{Revision, Stored};
@@ -51,11 +56,40 @@ pub struct Change {
     pub service: Service,
     /// The state that is stored now; absent after a dry run and a removal.
     pub revision: Option<Revision>,
+    /// What it means elsewhere; absent for a service that is in no federation.
+    pub federation: Option<Consequences>,
+}
+
+/// What a change means for the members of a federation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Consequences {
+    /// What is done, or in a dry run would be done, at which member.
+    pub steps: Vec<(MemberId, Act)>,
+    /// Members that do not have the change yet; they get it as soon as they can.
+    pub troubles: Vec<MemberOutcome>,
+    pub warnings: Vec<String>,
+}
+
+/// How a change is meant.
+#[derive(Debug, Clone, Default)]
+pub struct Terms {
+    pub guard: Guard,
+    pub dry_run: bool,
+    /// A replica may be changed or removed by hand: it leaves its federation first.
+    pub detach: bool,
+    /// The token of the call, when the caller is the owner: members are called with it.
+    pub bearer: Option<Bearer>,
+}
+
+impl Terms {
+    pub fn plain(guard: &Guard, dry_run: bool) -> Self {
+        Self { guard: guard.clone(), dry_run, ..Self::default() }
+    }
 }
 
 /// What a definition replaces.
 #[derive(Clone, Copy)]
-enum Former<'a> {
+pub(crate) enum Former<'a> {
     None,
     Of(&'a Definition),
 }
@@ -69,43 +103,16 @@ struct Update {
 }
 
 impl Manager {
-    /// `token` is the client's: taken over only for a replica that a coordinator deploys, so
-    /// that one token is valid on every cluster of a federation.
     pub async fn create_service(
         &self,
         principal: &Principal,
-        mut definition: Definition,
+        definition: Definition,
         token: &Secret,
         dry_run: bool,
     ) -> Result<Change, Failure> {
-        if matches!(principal, Principal::ServiceToken(_)) {
-            return Err(Failure::NotAdministrator);
-        }
-        let name = definition.name.clone();
-        match self.ports.services.get(&name).await {
-            Ok(None) => {}
-            Ok(Some(_)) | Err(StoreError::Broken(_)) => return Err(Failure::Exists(name)),
-            Err(error) => return Err(Failure::of_service(error, &name)),
-        }
-        self.complete(principal, &mut definition, Former::None).await?;
-        let (owner, owner_name) = match principal {
-            Principal::User(user) => (Owner::User(user.subject.clone()), user.name.clone()),
-            Principal::Admin | Principal::ServiceToken(_) => (Owner::Admin, String::new()),
-        };
-        let given = definition.is_worker() && is_token(token.expose());
-        let token = if given { token.clone() } else { self.new_token() };
-        let sensitive = Sensitive::take_from(&mut definition);
-        let namespace = self.onboarding.home(&owner, &owner_name).await?.namespace;
-        let service = Service { definition, owner, owner_name, token, namespace, bucket_list: Vec::new() };
-        if dry_run {
-            return Ok(Change { action: Action::Create, service, revision: None });
-        }
-        let stored = self.ports.services.create(service, sensitive).await;
-        let stored = stored.map_err(|error| Failure::of_service(error, &name))?;
-        Ok(done(Action::Create, &stored))
+        self.create(principal, definition, token, Terms::plain(&Guard::Any, dry_run)).await
     }
 
-    /// Replaces a definition. Owner, token, namespace and what the client left blank stay.
     pub async fn update_service(
         &self,
         principal: &Principal,
@@ -113,23 +120,7 @@ impl Manager {
         guard: &Guard,
         dry_run: bool,
     ) -> Result<Change, Failure> {
-        let name = definition.name.clone();
-        // One at a time for each name, so that nobody who named no revision loses to a neighbour.
-        let _turn = self.turns.take(&name).await;
-        loop {
-            let stored = self.changeable(principal, &name, guard).await?;
-            let Update { service, sensitive, same } = self.updated(principal, definition.clone(), &stored).await?;
-            if dry_run {
-                let action = if same { Action::Nothing } else { Action::Update };
-                return Ok(Change { action, service, revision: None });
-            }
-            match self.ports.services.replace(service, sensitive, &stored.revision).await {
-                Ok(stored) => return Ok(done(Action::Update, &stored)),
-                // Another manager was quicker; the caller named no revision, so the last one wins.
-                Err(StoreError::Conflict) if *guard == Guard::Any => {}
-                Err(error) => return Err(Failure::of_service(error, &name)),
-            }
-        }
+        self.update(principal, definition, &Secret::default(), Terms::plain(guard, dry_run)).await
     }
 
     pub async fn remove_service(
@@ -139,32 +130,124 @@ impl Manager {
         guard: &Guard,
         dry_run: bool,
     ) -> Result<Option<Change>, Failure> {
+        self.remove(principal, name, Terms::plain(guard, dry_run)).await
+    }
+
+    /// `token` is the client's: taken over only for a replica that a coordinator deploys, so
+    /// that one token is valid on every cluster of a federation.
+    pub async fn create(
+        &self,
+        principal: &Principal,
+        mut definition: Definition,
+        token: &Secret,
+        terms: Terms,
+    ) -> Result<Change, Failure> {
+        if matches!(principal, Principal::ServiceToken(_)) {
+            return Err(Failure::NotAdministrator);
+        }
+        if is_replica(&definition) {
+            return self.deploy_replica(principal, definition, token, &terms).await;
+        }
+        let name = definition.name.clone();
+        match self.ports.services.get(&name).await {
+            Ok(None) => {}
+            Ok(Some(_)) | Err(StoreError::Broken(_)) => return Err(Failure::Exists(name)),
+            Err(error) => return Err(Failure::of_service(error, &name)),
+        }
+        self.complete(principal, &mut definition, Former::None).await?;
+        let (owner, owner_name) = owner_of(principal);
+        let given = definition.is_worker() && is_token(token.expose());
+        let token = if given { token.clone() } else { self.new_token() };
+        let federates = self.mark_coordinator(&mut definition);
+        let sensitive = Sensitive::take_from(&mut definition);
+        let namespace = self.onboarding.home(&owner, &owner_name).await?.namespace;
+        let service = Service { definition, owner, owner_name, token, namespace, bucket_list: Vec::new() };
+        if federates {
+            return self.create_federation(service, sensitive, None, terms).await;
+        }
+        if terms.dry_run {
+            return Ok(Change { action: Action::Create, service, revision: None, federation: None });
+        }
+        let stored = self.ports.services.create(service, sensitive).await;
+        let stored = stored.map_err(|error| Failure::of_service(error, &name))?;
+        Ok(done(Action::Create, &stored))
+    }
+
+    /// Replaces a definition. Owner, token, namespace and what the client left blank stay.
+    pub async fn update(
+        &self,
+        principal: &Principal,
+        definition: Definition,
+        token: &Secret,
+        terms: Terms,
+    ) -> Result<Change, Failure> {
+        let name = definition.name.clone();
+        if is_replica(&definition) && !matches!(principal, Principal::ServiceToken(_)) {
+            return self.deploy_replica(principal, definition, token, &terms).await;
+        }
+        // One at a time for each name, so that nobody who named no revision loses to a neighbour.
+        let _turn = self.turns.take(&name).await;
+        loop {
+            let stored = self.changeable(principal, &name, &terms.guard).await?;
+            self.release_replica(&stored, &terms).await?;
+            let mut definition = definition.clone();
+            let federates = self.mark_coordinator(&mut definition);
+            let Update { service, sensitive, same } = self.updated(principal, definition, &stored).await?;
+            if federates || self.is_coordinator(&name).await? {
+                match self.update_federation(&stored, service, sensitive, same, terms.clone()).await {
+                    Err(Failure::RevisionMismatch(_)) if terms.guard == Guard::Any => continue,
+                    other => return other,
+                }
+            }
+            if terms.dry_run {
+                let action = if same { Action::Nothing } else { Action::Update };
+                return Ok(Change { action, service, revision: None, federation: None });
+            }
+            match self.ports.services.replace(service, sensitive, &stored.revision).await {
+                Ok(stored) => return Ok(done(Action::Update, &stored)),
+                // Another manager was quicker; the caller named no revision, so the last one wins.
+                Err(StoreError::Conflict) if terms.guard == Guard::Any => {}
+                Err(error) => return Err(Failure::of_service(error, &name)),
+            }
+        }
+    }
+
+    pub async fn remove(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        terms: Terms,
+    ) -> Result<Option<Change>, Failure> {
         let _turn = self.turns.take(name).await;
         loop {
-            let stored = match self.changeable(principal, name, guard).await {
+            let stored = match self.changeable(principal, name, &terms.guard).await {
                 Ok(stored) => stored,
                 // Only the administrator can tell that a broken definition is not somebody's.
-                Err(Failure::Unreadable { .. }) if principal.is_admin() && *guard == Guard::Any && !dry_run => {
+                Err(Failure::Unreadable { .. })
+                    if principal.is_admin() && terms.guard == Guard::Any && !terms.dry_run =>
+                {
                     let removed = self.ports.services.remove(name, None).await;
                     return removed.map(|()| None).map_err(|error| Failure::of_service(error, name));
                 }
                 Err(failure) => return Err(failure),
             };
-            let change = Change { action: Action::Delete, service: stored.service.clone(), revision: None };
-            if dry_run {
+            self.release_replica(&stored, &terms).await?;
+            let federation = self.consequences_of_removal(name).await?;
+            let change = Change { action: Action::Delete, service: stored.service.clone(), revision: None, federation };
+            if terms.dry_run {
                 return Ok(Some(change));
             }
             // Exactly what was judged is removed: the name may be somebody else's by now.
-            match self.ports.services.remove(name, Some(&stored.revision)).await {
+            match self.remove_stored(&stored, &terms).await {
                 Ok(()) => return Ok(Some(change)),
-                Err(StoreError::Conflict) if *guard == Guard::Any => {}
-                Err(error) => return Err(Failure::of_service(error, name)),
+                Err(Failure::RevisionMismatch(_)) if terms.guard == Guard::Any => {}
+                Err(failure) => return Err(failure),
             }
         }
     }
 
     /// The stored service if the caller may change it and means this state of it.
-    async fn changeable(
+    pub(crate) async fn changeable(
         &self,
         principal: &Principal,
         name: &ServiceName,
@@ -242,7 +325,7 @@ impl Manager {
     }
 
     /// Everything that the cluster adds to a definition, and every check of its own.
-    async fn complete(
+    pub(crate) async fn complete(
         &self,
         principal: &Principal,
         definition: &mut Definition,
@@ -253,12 +336,21 @@ impl Manager {
             return Err(Failure::Invalid(faults));
         }
         definition.vo = vo;
-        let deploys = definition.federation.as_ref().is_some_and(oscar_model::federation::Federation::deploys);
-        if deploys && !definition.is_worker() {
-            return Err(Failure::FederationUnavailable);
-        }
         force_own_store(definition, own_store_provider(&self.policy));
         Ok(())
+    }
+}
+
+/// Whether a coordinator of our kind wrote it: such writes are whole and can be repeated.
+fn is_replica(definition: &Definition) -> bool {
+    definition.is_worker() && definition.annotations.contains_key(FEDERATION_ID_ANNOTATION)
+}
+
+/// Who owns what this caller creates, and the name to show.
+pub(crate) fn owner_of(principal: &Principal) -> (Owner, String) {
+    match principal {
+        Principal::User(user) => (Owner::User(user.subject.clone()), user.name.clone()),
+        Principal::Admin | Principal::ServiceToken(_) => (Owner::Admin, String::new()),
     }
 }
 
@@ -293,10 +385,10 @@ fn keep_provider_secrets(definition: &mut Definition, former: &Definition) {
     }
 }
 
-fn is_token(text: &str) -> bool {
+pub(crate) fn is_token(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-fn done(action: Action, stored: &Stored) -> Change {
-    Change { action, service: stored.service.clone(), revision: Some(stored.revision.clone()) }
+pub(crate) fn done(action: Action, stored: &Stored) -> Change {
+    Change { action, service: stored.service.clone(), revision: Some(stored.revision.clone()), federation: None }
 }

@@ -1,8 +1,10 @@
 //! Why a use case did not do what it was asked.
 
 use oscar_model::fault::Faults;
+use oscar_model::federation::topology::MemberId;
 use oscar_model::name::ServiceName;
 
+use crate::federate::{CreateFailure, MemberOutcome};
 use crate::ports::StoreError;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,12 +28,36 @@ pub enum Failure {
     RevisionMismatch(ServiceName),
     #[error("the stored definition of {name} cannot be read: {cause}")]
     Unreadable { name: ServiceName, cause: String },
-    /// Deploying replicas to other clusters is not part of this version.
+    /// Nothing was touched anywhere.
+    #[error("the federation was not created, and nothing was changed: {}", sentence(.0))]
+    Obstacles(Vec<MemberOutcome>),
+    /// What had been done was taken back, except at those that are left.
+    #[error("the federation was not created: {}; {}", sentence(failed), rollback(left))]
+    RolledBack { failed: Vec<MemberOutcome>, left: Vec<MemberOutcome> },
+    /// It is a replica: its coordinator decides about it.
     #[error(
-        "this version does not deploy replicas to other clusters yet: leave `federation.members` away, or use \
-         topology `none`"
+        "the service {service} is a replica of {coordinator}: change it there, or take it out of the federation with \
+         `?detach=true`"
     )]
-    FederationUnavailable,
+    Replica { service: ServiceName, coordinator: String },
+    #[error("members that are plain endpoints are changed at the coordinator of {service}, {coordinator}")]
+    AtCoordinator { service: ServiceName, coordinator: MemberId },
+    #[error("the coordinator {coordinator} must know first, and does not answer: {cause}")]
+    CoordinatorSilent { coordinator: MemberId, cause: String },
+    #[error("other members hang below {0}: remove them too, or say `\"reparent\": true`")]
+    InnerNode(String),
+    #[error("the service {0} is not in that federation")]
+    OtherFederation(ServiceName),
+    /// A service token reaches only what the operator vouches for.
+    #[error(
+        "with a service token only clusters of the operator's registry can be changed, and {0} is not in it: sign in as \
+         the owner"
+    )]
+    NotInRegistry(String),
+    #[error("the refresh token cannot be used: {0}")]
+    RefreshToken(String),
+    #[error("the service {0} is in no federation")]
+    NoFederation(ServiceName),
     #[error("the store failed: {0}")]
     Store(#[from] StoreError),
 }
@@ -47,4 +73,27 @@ impl Failure {
             other => Self::Store(other),
         }
     }
+}
+
+impl From<CreateFailure> for Failure {
+    fn from(failure: CreateFailure) -> Self {
+        match failure {
+            CreateFailure::Obstacles(obstacles) => Self::Obstacles(obstacles),
+            CreateFailure::RolledBack { failed, left } => Self::RolledBack { failed, left },
+            CreateFailure::Local(failure) => failure,
+        }
+    }
+}
+
+/// Members with what is wrong with each.
+fn sentence(outcomes: &[MemberOutcome]) -> String {
+    outcomes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn rollback(left: &[MemberOutcome]) -> String {
+    if left.is_empty() {
+        return "everything that had been done was taken back".to_owned();
+    }
+    let left = sentence(left);
+    format!("what had been done was taken back except at these members, where it is tried until it succeeds: {left}")
 }

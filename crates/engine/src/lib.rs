@@ -3,7 +3,8 @@
 pub mod catalogue;
 mod deploy;
 mod failure;
-// pub mod federate;
+pub mod federate;
+mod federation;
 mod manager;
 pub mod memory;
 mod onboarding;
@@ -14,7 +15,8 @@ pub mod testing;
 mod turns;
 mod validate;
 
-pub use deploy::{Action, Change, Guard};
+pub use deploy::{Action, Change, Consequences, Guard, Terms};
 pub use failure::Failure;
-pub use manager::{Manager, OwnStore, Policy, Ports};
+pub use federation::Shown;
+pub use manager::{FederationPorts, Manager, OwnStore, Policy, Ports};
 pub use status::StatusReport;

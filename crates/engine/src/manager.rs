@@ -1,7 +1,6 @@
 //! The manager: ports, the operator's policy, and the use cases on them.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use oscar_model::access::{Action as Wish, decide};
@@ -12,9 +11,15 @@ use oscar_model::service::Cluster as KnownCluster;
 use oscar_model::service::storage::StorageProviders;
 
 use crate::failure::Failure;
+use crate::federate::{Federator, Memory, Own, hex};
+use crate::memory::{MemoryAudit, MemoryJournal};
 use crate::onboarding::Onboarding;
+use crate::ports::audit::Audit;
 use crate::ports::clock::{Clock, Entropy};
 use crate::ports::cluster::Cluster;
+use crate::ports::journal::Journal;
+use crate::ports::mint::{Mint, NoMint};
+use crate::ports::peers::{NoPeers, Peers};
 use crate::ports::services::{Entry, Scope, Services, Stored};
 use crate::ports::settings::Settings;
 use crate::ports::users::Users;
@@ -29,6 +34,30 @@ pub struct Ports {
     pub cluster: Arc<dyn Cluster>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
+    pub federation: FederationPorts,
+}
+
+/// What federations need of the world.
+#[derive(Clone)]
+pub struct FederationPorts {
+    pub journal: Arc<dyn Journal>,
+    pub peers: Arc<dyn Peers>,
+    pub mint: Arc<dyn Mint>,
+    pub audit: Arc<dyn Audit>,
+    pub own: Own,
+}
+
+impl FederationPorts {
+    /// For a manager that nobody federates with.
+    pub fn none() -> Self {
+        Self {
+            journal: Arc::<MemoryJournal>::default(),
+            peers: Arc::new(NoPeers),
+            mint: Arc::new(NoMint),
+            audit: Arc::<MemoryAudit>::default(),
+            own: Own::default(),
+        }
+    }
 }
 
 /// What the operator decided.
@@ -60,12 +89,30 @@ pub struct Manager {
     pub(crate) policy: Policy,
     pub(crate) onboarding: Onboarding,
     pub(crate) turns: Turns,
+    pub(crate) federator: Federator,
 }
 
 impl Manager {
     pub fn new(ports: Ports, policy: Policy) -> Self {
         let onboarding = Onboarding::new(ports.users.clone());
-        Self { ports, policy, onboarding, turns: Turns::default() }
+        let federation = ports.federation.clone();
+        let federator = Federator {
+            services: ports.services.clone(),
+            journal: federation.journal,
+            peers: federation.peers,
+            mint: federation.mint,
+            audit: federation.audit,
+            clock: ports.clock.clone(),
+            entropy: ports.entropy.clone(),
+            own: federation.own,
+            registry: policy.registry.clone(),
+            memory: Memory::default(),
+        };
+        Self { ports, policy, onboarding, turns: Turns::default(), federator }
+    }
+
+    pub fn federator(&self) -> &Federator {
+        &self.federator
     }
 
     /// Gives a user a place of his own; called for every authenticated request, and cheap
@@ -163,12 +210,4 @@ impl Manager {
         self.ports.entropy.fill(&mut bytes);
         Secret::new(hex(&bytes))
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

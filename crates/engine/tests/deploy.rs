@@ -8,7 +8,7 @@ use oscar_engine::ports::StoreError;
 use oscar_engine::ports::services::{Entry, Services};
 use oscar_engine::ports::users::{Home, Users};
 use oscar_engine::testing::make::{mk_definition, mk_user};
-use oscar_engine::{Action, Failure, Guard, Manager, Policy, Ports};
+use oscar_engine::{Action, Failure, FederationPorts, Guard, Manager, Policy, Ports};
 use oscar_model::identity::{Owner, Principal};
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
@@ -28,6 +28,7 @@ fn mk_house() -> House {
         cluster: Arc::new(MemoryCluster::default()),
         clock: Arc::new(FixedClock(SystemTime::UNIX_EPOCH)),
         entropy: Arc::new(SeededEntropy::new(7)),
+        federation: FederationPorts::none(),
     };
     let policy = Policy { groups: vec!["vo-a".to_owned()], ..Policy::default() };
     House { manager: Manager::new(ports, policy), services }
@@ -223,6 +224,7 @@ async fn concurrent_first_contacts_make_one_home() {
         cluster: Arc::new(MemoryCluster::default()),
         clock: Arc::new(FixedClock(SystemTime::UNIX_EPOCH)),
         entropy: Arc::new(SeededEntropy::new(7)),
+        federation: FederationPorts::none(),
     };
     let manager = Manager::new(ports, Policy::default());
     let alice = mk_user("alice");

@@ -93,6 +93,19 @@ pub enum Principal {
 }
 
 impl Principal {
+    /// Somebody who is that owner and of whom nothing more is known.
+    pub fn of_owner(owner: &Owner) -> Self {
+        match owner {
+            Owner::Admin => Self::Admin,
+            Owner::User(subject) => Self::User(User {
+                subject: subject.clone(),
+                name: String::new(),
+                groups: Vec::new(),
+                issuer: String::new(),
+            }),
+        }
+    }
+
     pub fn user(&self) -> Option<&User> {
         match self {
             Self::User(user) => Some(user),

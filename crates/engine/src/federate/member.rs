@@ -7,13 +7,16 @@ use std::sync::Arc;
 
 use oscar_model::federation::expand::{FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION};
 use oscar_model::federation::plan::{Found, Origination};
+use oscar_model::federation::record::{Former, Role};
 use oscar_model::identity::{Owner, Principal};
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
-use oscar_model::service::{Definition, Sensitive, Service};
+use oscar_model::service::{
+    Definition, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE_ANNOTATION, Sensitive, Service, WORKER_ANNOTATION,
+};
 
 use crate::failure::Failure;
-use crate::ports::journal::{Former, Journal};
+use crate::ports::journal::Journal;
 use crate::ports::services::{Services, Stored};
 
 pub struct Member {
@@ -38,7 +41,7 @@ impl Member {
         }
         let definition = &stored.service.definition;
         match annotation(definition, FEDERATION_ID_ANNOTATION) {
-            "" => Ok(Found::Plain),
+            "" => Ok(Found::Plain(Box::new(definition.clone()))),
             id if id == federation_id => {
                 let kept = self.journal.former(name, &adopted(federation_id)).await?;
                 let origination = if kept.is_some() { Origination::Adopted } else { Origination::Created };
@@ -88,17 +91,38 @@ impl Member {
         self.keep(&name, &operation, Some(&stored)).await?;
         let service = Service { definition, token: token.clone(), ..stored.service.clone() };
         let replaced = self.services.replace(service, sensitive, &stored.revision).await;
-        replaced.map(drop).map_err(|error| Failure::of_service(error, &name))
+        replaced.map_err(|error| Failure::of_service(error, &name))?;
+        // What was written over by a later operation is not taken back any more.
+        let earlier = annotation(&stored.service.definition, OPERATION_ANNOTATION);
+        if !earlier.is_empty() && earlier != operation {
+            self.journal.forget_former(&name, earlier).await?;
+        }
+        Ok(())
     }
 
-    /// Removes what the federation created, gives back what it adopted, and leaves alone what
-    /// is not its own.
+    /// Removes what the federation created (or without `delete` makes it a plain service), gives
+    /// back what it adopted, and leaves alone what is not its own.
     pub async fn withdraw(
         &self,
         owner: &Principal,
         name: &ServiceName,
         federation_id: &str,
-        operation: &str,
+        delete: bool,
+    ) -> Result<(), Failure> {
+        self.leave(owner, name, federation_id, delete).await?;
+        let earlier = self.journal.federation(name).await?.filter(|record| record.federation_id == federation_id);
+        if earlier.is_some_and(|record| record.role != Role::Coordinator) {
+            self.journal.remove_federation(federation_id, name).await?;
+        }
+        Ok(())
+    }
+
+    async fn leave(
+        &self,
+        owner: &Principal,
+        name: &ServiceName,
+        federation_id: &str,
+        delete: bool,
     ) -> Result<(), Failure> {
         let Some(stored) = self.get(name).await? else { return Ok(()) };
         let ours = owner.acts_for(&stored.service.owner)
@@ -106,15 +130,26 @@ impl Member {
         if !ours {
             return Ok(());
         }
-        self.keep(name, operation, Some(&stored)).await?;
+        if !stored.service.definition.is_worker() {
+            // The coordinator's own service is never a member's.
+            return Ok(());
+        }
+        let earlier = annotation(&stored.service.definition, OPERATION_ANNOTATION).to_owned();
+        self.journal.forget_former(name, &earlier).await?;
         let kept = self.journal.former(name, &adopted(federation_id)).await?;
         if let Some((service, sensitive)) = kept.and_then(|former| former.service) {
             let replaced = self.services.replace(service, sensitive, &stored.revision).await;
             replaced.map_err(|error| Failure::of_service(error, name))?;
             return Ok(self.journal.forget_former(name, &adopted(federation_id)).await?);
         }
-        let removed = self.services.remove(name, Some(&stored.revision)).await;
-        removed.map_err(|error| Failure::of_service(error, name))
+        let ended = if delete {
+            self.services.remove(name, Some(&stored.revision)).await
+        } else {
+            let sensitive = self.services.reveal(name).await.map_err(|error| Failure::of_service(error, name))?;
+            let service = Service { definition: released(&stored.service.definition), ..stored.service.clone() };
+            self.services.replace(service, sensitive, &stored.revision).await.map(drop)
+        };
+        ended.map_err(|error| Failure::of_service(error, name))
     }
 
     /// Puts back what stood here before the operation; nothing when it never arrived, or when
@@ -133,6 +168,7 @@ impl Member {
             self.restore(name, stored.as_deref(), former).await?;
             if let Some(federation_id) = federation_id {
                 self.forget_adoption(name, &federation_id).await?;
+                self.forget_membership(name, &federation_id).await?;
             }
         }
         Ok(self.journal.forget_former(name, operation).await?)
@@ -161,6 +197,23 @@ impl Member {
         Ok(())
     }
 
+    /// What is no longer a replica is in no federation.
+    async fn forget_membership(&self, name: &ServiceName, federation_id: &str) -> Result<(), Failure> {
+        let stored = self.get(name).await?;
+        let still = stored
+            .is_some_and(|stored| annotation(&stored.service.definition, FEDERATION_ID_ANNOTATION) == federation_id);
+        let record = self.journal.federation(name).await?;
+        let worker = record.is_some_and(|record| record.role != Role::Coordinator);
+        if !still && worker {
+            self.journal.remove_federation(federation_id, name).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn is_adopted(&self, name: &ServiceName, federation_id: &str) -> bool {
+        self.journal.former(name, &adopted(federation_id)).await.is_ok_and(|former| former.is_some())
+    }
+
     async fn get(&self, name: &ServiceName) -> Result<Option<Arc<Stored>>, Failure> {
         self.services.get(name).await.map_err(|error| Failure::of_service(error, name))
     }
@@ -176,6 +229,23 @@ impl Member {
         };
         Ok(self.journal.keep_former(&Former { name: name.clone(), label: label.to_owned(), service }).await?)
     }
+}
+
+/// A replica as a plain service: everything that the federation put there is gone.
+pub(crate) fn released(definition: &Definition) -> Definition {
+    let mut plain = definition.clone();
+    for key in [
+        WORKER_ANNOTATION,
+        ORIGIN_CLUSTER_ANNOTATION,
+        ORIGIN_SERVICE_ANNOTATION,
+        FEDERATION_ID_ANNOTATION,
+        OPERATION_ANNOTATION,
+    ] {
+        plain.annotations.remove(key);
+    }
+    plain.federation = None;
+    plain.clusters.clear();
+    plain
 }
 
 fn owner_of(principal: &Principal) -> Owner {

@@ -1,131 +1,409 @@
 //! Keeping a federation as it is wanted: look, compare, repair, again and again.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::future::join_all;
-use oscar_model::federation::expand::{OPERATION_ANNOTATION, Origin, Worker, expand};
-use oscar_model::federation::plan::{Step, plan};
+use oscar_model::federation::edit::projected;
+use oscar_model::federation::expand::Audience;
+use oscar_model::federation::plan::{Act, Found, Step, depart};
+use oscar_model::federation::record::{Access, Contact, Echo, FederationRecord, Leaving, Role, Sent};
+use oscar_model::federation::sync::in_sync;
 use oscar_model::federation::topology::MemberId;
 use oscar_model::name::ServiceName;
+use oscar_model::secret::Secret;
+use oscar_model::service::{Definition, Sensitive};
+use sha2::{Digest as _, Sha256};
 
 use crate::failure::Failure;
-use crate::ports::journal::FederationRecord;
-use crate::ports::peers::Call;
+use crate::ports::StoreError;
+use crate::ports::peers::{Call, Condition, MemberState, Sighting};
+use crate::ports::services::Stored;
 
-use super::create::with_secrets;
-use super::{Federator, MemberOutcome, describe};
+use super::access::logins;
+use super::create::Survey;
+use super::{Federator, Kind, MemberOutcome, federation_of, hex, with_secrets};
 
-impl Federator {
-    /// One look at a federation and one try at repairing it. Returns the members that are not
-    /// as they should be yet. An idle federation makes no write.
-    pub async fn tick_reconcile(
-        &self,
-        coordinator: &ServiceName,
-        public_url: &str,
-        operation: &str,
-    ) -> Result<Vec<MemberOutcome>, Failure> {
-        let Some(record) = self.journal.federation(coordinator).await? else { return Ok(Vec::new()) };
-        let stored = self.services.get(coordinator).await;
-        let stored = stored.map_err(|error| Failure::of_service(error, coordinator))?;
-        let Some(stored) = stored else { return Ok(Vec::new()) };
-        let sensitive = self.services.reveal(coordinator).await;
-        let sensitive = sensitive.map_err(|error| Failure::of_service(error, coordinator))?;
-        let origin = Origin {
-            endpoint: public_url.to_owned(),
-            federation_id: record.federation_id.clone(),
-            operation: operation.to_owned(),
-        };
-        let wanted = expand(&with_secrets(&stored.service.definition, &sensitive), &origin);
-        let outcomes = self.repair(&record, &wanted, &stored.service.token, operation).await;
-        self.note_departures(record, &outcomes).await?;
-        Ok(outcomes)
-    }
+/// What one look and repair did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repair {
+    /// Every member, and those that are leaving, with what became of it.
+    pub outcomes: Vec<MemberOutcome>,
+    /// How many members were written to.
+    pub written: usize,
+}
 
-    /// Removes what is left of federations whose coordinator is gone. Returns how many are not
-    /// done yet.
-    pub async fn tick_deleted(&self, operation: &str) -> Result<usize, Failure> {
-        let mut open = 0;
-        for record in self.journal.federations().await?.into_iter().filter(|record| record.deleted) {
-            let outcomes = self.repair(&record, &[], &oscar_model::secret::Secret::default(), operation).await;
-            if outcomes.is_empty() {
-                self.journal.remove_federation(&record.federation_id).await?;
-            } else {
-                open += 1;
-            }
-        }
-        Ok(open)
-    }
-
-    /// Deletes a federation: the coordinator at once, its members as they can be reached.
-    pub async fn delete(&self, coordinator: &ServiceName) -> Result<(), Failure> {
-        if let Some(mut record) = self.journal.federation(coordinator).await? {
-            record.leaving = members(&record);
-            record.deleted = true;
-            self.journal.put_federation(&record).await?;
-        }
-        self.services.remove(coordinator, None).await.map_err(|error| Failure::of_service(error, coordinator))
-    }
-
-    async fn repair(
-        &self,
-        record: &FederationRecord,
-        wanted: &[Worker],
-        token: &oscar_model::secret::Secret,
-        operation: &str,
-    ) -> Vec<MemberOutcome> {
-        let mut endpoints = record.leaving.clone();
-        if !record.deleted {
-            endpoints.extend(members(record));
-        }
-        let found = self.look_all(&endpoints, &record.owner, &record.federation_id).await;
-        let planned = plan(wanted, &found);
-        let mut outcomes: Vec<_> = planned
-            .obstacles
-            .keys()
-            .map(|member| MemberOutcome {
-                member: member.clone(),
-                trouble: found.get(member).map_or_else(|| "nobody looked there".to_owned(), describe),
-            })
-            .collect();
-        let steps = planned.steps.iter().map(|step| async {
-            let endpoint = endpoints.get(&step.member).map_or("", String::as_str);
-            let call = Call { member: &step.member, endpoint, owner: &record.owner };
-            let done = self.apply(&call, step, record, token, operation).await;
-            done.err().map(|error| MemberOutcome { member: step.member.clone(), trouble: error.to_string() })
-        });
-        outcomes.extend(join_all(steps).await.into_iter().flatten());
-        outcomes
-    }
-
-    async fn apply(
-        &self,
-        call: &Call<'_>,
-        step: &Step,
-        record: &FederationRecord,
-        token: &oscar_model::secret::Secret,
-        operation: &str,
-    ) -> Result<(), crate::ports::peers::PeerError> {
-        match &step.definition {
-            Some(definition) => {
-                let mut definition = (**definition).clone();
-                definition.annotations.insert(OPERATION_ANNOTATION.to_owned(), operation.to_owned());
-                self.peers.deploy(call, &definition, token).await
-            }
-            None => self.peers.withdraw(call, &record.federation_id, operation).await,
-        }
-    }
-
-    /// Members that have left are forgotten once nothing of them is left to remove.
-    async fn note_departures(&self, mut record: FederationRecord, outcomes: &[MemberOutcome]) -> Result<(), Failure> {
-        let before = record.leaving.len();
-        record.leaving.retain(|member, _| outcomes.iter().any(|outcome| outcome.member == *member));
-        if record.leaving.len() != before {
-            self.journal.put_federation(&record).await?;
-        }
-        Ok(())
+impl Repair {
+    pub fn troubles(&self) -> Vec<MemberOutcome> {
+        self.outcomes.iter().filter(|outcome| outcome.kind != Kind::Well).cloned().collect()
     }
 }
 
-fn members(record: &FederationRecord) -> BTreeMap<MemberId, String> {
-    record.membership.members().map(|(id, known)| (id.clone(), known.endpoint.value.clone())).collect()
+impl Federator {
+    /// One look at the federation of a service and one try at repairing it. An idle federation
+    /// makes no write. Nothing happens for a worker: its coordinator does it.
+    pub async fn reconcile(&self, service: &ServiceName, access: Option<Access>) -> Result<Repair, Failure> {
+        let _one = self.memory.repairs.take(service).await;
+        let Some(record) = self.journal.federation(service).await? else { return Ok(Repair::default()) };
+        if record.role != Role::Coordinator {
+            return Ok(Repair::default());
+        }
+        let Some(stored) = self.coordinator_of(&record).await? else { return Ok(Repair::default()) };
+        let sensitive = self.services.reveal(service).await.map_err(|error| Failure::of_service(error, service))?;
+        let access = self.access_of(&record, &stored.service.definition, &sensitive, access);
+        let whole = with_secrets(&self.with_registry(&stored.service.definition), &sensitive);
+        let operation = self.new_id();
+        let survey = self.survey(&whole, &record.owner, &access, &operation, &record.sent).await;
+        let mut round = Round { record: &record, access: &access, operation: &operation, changes: Changes::default() };
+        let mut repair = self.repair(&mut round, &survey, &stored.service.token).await;
+        let departures = self.see_off(&mut round).await;
+        repair.written += departures.written;
+        repair.outcomes.extend(departures.outcomes);
+        let changes = round.changes;
+        let record = self.keep_changes(&record, changes).await?;
+        self.talk_to_all(record, &access, &survey.contacts).await?;
+        Ok(repair)
+    }
+
+    /// The coordinator's stored definition, brought to what the membership says.
+    pub(crate) async fn coordinator_of(&self, record: &FederationRecord) -> Result<Option<Arc<Stored>>, Failure> {
+        let name = &record.own.service_name;
+        loop {
+            let stored = self.services.get(name).await.map_err(|error| Failure::of_service(error, name))?;
+            let ours = stored.filter(|stored| federation_of(&stored.service.definition) == record.federation_id);
+            let Some(stored) = ours else { return Ok(None) };
+            let registry = |id: &str| self.place(&Definition::new(name.clone(), "", ""), id);
+            let Some(definition) = projected(&stored.service.definition, &record.membership, &registry) else {
+                return Ok(Some(stored));
+            };
+            let mut sensitive = self.services.reveal(name).await.map_err(|error| Failure::of_service(error, name))?;
+            sensitive.cluster_passwords.retain(|id, _| definition.clusters.contains_key(id));
+            let service = oscar_model::service::Service { definition, ..stored.service.clone() };
+            match self.services.replace(service, sensitive, &stored.revision).await {
+                Ok(stored) => return Ok(Some(stored)),
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(Failure::of_service(error, name)),
+            }
+        }
+    }
+
+    /// What the members are called with: of this call, and what is kept.
+    pub(crate) fn access_of(
+        &self,
+        record: &FederationRecord,
+        definition: &Definition,
+        sensitive: &Sensitive,
+        given: Option<Access>,
+    ) -> Access {
+        let mut access = given.unwrap_or_default();
+        access.logins = logins(definition, sensitive);
+        access.grant = record.access.grant.clone().or(access.grant);
+        access
+    }
+
+    async fn repair(&self, round: &mut Round<'_>, survey: &Survey, token: &Secret) -> Repair {
+        let mut repair = Repair::default();
+        let planned = survey.plan();
+        let mut steps = Vec::new();
+        for worker in &survey.wanted {
+            let id = &worker.id;
+            let sighting = survey.sightings.get(id);
+            let sent = round.record.sent.get(id);
+            if let Some(trouble) = survey.troubles.get(id) {
+                self.observe(round.record, trouble, sighting);
+                repair.outcomes.push(trouble.clone());
+            } else if let Some(obstacle) = planned.obstacles.get(id) {
+                let outcome = MemberOutcome::of_obstacle(id, obstacle);
+                self.observe(round.record, &outcome, sighting);
+                repair.outcomes.push(outcome);
+            } else {
+                let digest = secrets_digest(&round.record.federation_id, &worker.definition);
+                let planned = planned.steps.iter().find(|step| step.member == *id);
+                match correct(planned, sighting, sent, &worker.definition, &digest) {
+                    Some(step) => steps.push((step, digest)),
+                    None => {
+                        self.observe(round.record, &MemberOutcome::well(id), sighting);
+                        repair.outcomes.push(MemberOutcome::well(id));
+                        round.note_echo(id, sighting, sent, &worker.definition, digest);
+                    }
+                }
+            }
+        }
+        let (record, access, operation) = (round.record, round.access, round.operation);
+        let runs = steps.iter().map(|(step, digest)| async move {
+            let outcome = self.repair_one(record, access, operation, survey, step, token).await;
+            (step, digest, outcome)
+        });
+        for (step, digest, outcome) in join_all(runs).await {
+            if outcome.kind == Kind::Well {
+                repair.written += 1;
+                round.note_sent(step, survey.contacts.get(&step.member), digest);
+            }
+            self.observe(round.record, &outcome, survey.sightings.get(&step.member));
+            repair.outcomes.push(outcome);
+        }
+        repair
+    }
+
+    async fn repair_one(
+        &self,
+        record: &FederationRecord,
+        access: &Access,
+        operation: &str,
+        survey: &Survey,
+        step: &Step,
+        token: &Secret,
+    ) -> MemberOutcome {
+        let Some(contact) = survey.contacts.get(&step.member) else {
+            return MemberOutcome::new(&step.member, Kind::Unreachable, "its cluster is not known");
+        };
+        let outcome = self.act(record, access, contact, step, operation, token).await;
+        let act = if step.act == Act::Create { "replica-deployed" } else { "replica-updated" };
+        self.note(&record.owner, act, &record.own.service_name, &step.member.to_string(), &outcome.trouble).await;
+        outcome
+    }
+
+    /// Carries one step out.
+    pub(crate) async fn act(
+        &self,
+        record: &FederationRecord,
+        access: &Access,
+        contact: &Contact,
+        step: &Step,
+        operation: &str,
+        token: &Secret,
+    ) -> MemberOutcome {
+        let member = &step.member;
+        let credential = match self.credential(access, &record.owner, &member.cluster_id, contact).await {
+            Ok(credential) => credential,
+            Err(cause) => return MemberOutcome::new(member, Kind::Credentials, cause),
+        };
+        let call = Call { member, contact, owner: &record.owner, credential: &credential };
+        let done = match &step.definition {
+            Some(_) => self.peers.deploy(&call, step, token).await,
+            None => self.peers.withdraw(&call, step, &record.federation_id, operation).await,
+        };
+        match done {
+            Ok(()) => MemberOutcome::well(member),
+            Err(error) => MemberOutcome::of_error(member, &error),
+        }
+    }
+
+    /// Tries to remove what is leaving.
+    pub(crate) async fn see_off(&self, round: &mut Round<'_>) -> Repair {
+        let record = round.record;
+        let (access, operation) = (round.access, round.operation);
+        let leavings = record.leaving.iter().map(|(id, leaving)| async move {
+            let outcome = self.see_off_one(record, access, operation, id, leaving).await;
+            if outcome.as_ref().is_none_or(|outcome| outcome.kind == Kind::Well) {
+                let word = outcome.as_ref().map_or("nothing was there", |_| "");
+                self.note(&record.owner, "replica-removed", &record.own.service_name, &id.to_string(), word).await;
+            }
+            (id.clone(), outcome)
+        });
+        let mut repair = Repair::default();
+        for (id, outcome) in join_all(leavings).await {
+            let gone = outcome.as_ref().is_none_or(|outcome| outcome.kind == Kind::Well);
+            if gone {
+                repair.written += usize::from(outcome.is_some());
+                round.changes.departed.push(id.clone());
+            }
+            repair.outcomes.push(outcome.unwrap_or_else(|| MemberOutcome::well(&id)));
+        }
+        repair
+    }
+
+    /// `None` when nothing of ours was there.
+    async fn see_off_one(
+        &self,
+        record: &FederationRecord,
+        access: &Access,
+        operation: &str,
+        id: &MemberId,
+        leaving: &Leaving,
+    ) -> Option<MemberOutcome> {
+        let contact = &leaving.contact;
+        let credential = match self.credential(access, &record.owner, &id.cluster_id, contact).await {
+            Ok(credential) => credential,
+            Err(cause) => return Some(MemberOutcome::new(id, Kind::Credentials, cause)),
+        };
+        let call = Call { member: id, contact, owner: &record.owner, credential: &credential };
+        let mut sighting = self.peers.look(&call, &record.federation_id).await;
+        let sent = record.sent.get(id);
+        super::create::correct_origination(&mut sighting, sent);
+        let contact = Contact { audience: sighting.audience.unwrap_or(contact.audience), ..contact.clone() };
+        match depart(id, &sighting.found, leaving.delete) {
+            Err(obstacle) => Some(MemberOutcome::of_obstacle(id, &obstacle)),
+            Ok(None) => None,
+            Ok(Some(mut step)) => {
+                if contact.audience == Audience::Foreign {
+                    // What it had before we came, if it had something.
+                    step.former = sent.and_then(|sent| sent.former.clone());
+                }
+                Some(self.act(record, access, &contact, &step, operation, &Secret::default()).await)
+            }
+        }
+    }
+
+    fn observe(&self, record: &FederationRecord, outcome: &MemberOutcome, sighting: Option<&Sighting>) {
+        let before = self.memory.states.of(&record.federation_id).remove(&outcome.member);
+        let answered = sighting.is_some_and(|sighting| sighting.audience.is_some());
+        let condition = match outcome.kind {
+            Kind::Well => Condition::InSync,
+            Kind::Unreachable => Condition::Unreachable,
+            Kind::Refused | Kind::Taken | Kind::Unfit => Condition::Refused,
+            Kind::Credentials => Condition::Blocked,
+        };
+        let state = MemberState {
+            condition,
+            trouble: outcome.trouble.clone(),
+            seen: if answered { Some(self.now()) } else { before.as_ref().and_then(|state| state.seen) },
+            instance: before.map(|state| state.instance).unwrap_or_default(),
+        };
+        self.memory.states.set(&record.federation_id, &outcome.member, state);
+    }
+
+    /// Writes what a round found out into the record as it is now: somebody may have edited it
+    /// meanwhile.
+    pub(crate) async fn keep_changes(
+        &self,
+        seen: &FederationRecord,
+        changes: Changes,
+    ) -> Result<FederationRecord, Failure> {
+        if changes.is_empty() {
+            return Ok(seen.clone());
+        }
+        let service = &seen.own.service_name;
+        let _turn = self.memory.records.take(service).await;
+        let found = self.journal.federations().await?;
+        let found =
+            found.into_iter().find(|record| record.federation_id == seen.federation_id && record.own == seen.own);
+        let Some(mut record) = found else { return Ok(seen.clone()) };
+        for (id, sent) in changes.sent {
+            if sent.audience == Audience::Ours && !record.keys.contains_key(&id) {
+                record.keys.insert(id.clone(), self.new_key());
+            }
+            record.sent.insert(id, sent);
+        }
+        for id in changes.departed {
+            // Unless it was wanted again, or differently, in the meantime.
+            if record.leaving.get(&id) == seen.leaving.get(&id) {
+                record.leaving.remove(&id);
+                if !record.membership.is_member(&id) {
+                    record.sent.remove(&id);
+                    record.keys.remove(&id);
+                }
+            }
+        }
+        self.journal.put_federation(&record).await?;
+        Ok(record)
+    }
+}
+
+/// One look and repair, and what it found out.
+pub(crate) struct Round<'a> {
+    pub(crate) record: &'a FederationRecord,
+    pub(crate) access: &'a Access,
+    pub(crate) operation: &'a str,
+    pub(crate) changes: Changes,
+}
+
+#[derive(Default)]
+pub(crate) struct Changes {
+    sent: BTreeMap<MemberId, Sent>,
+    pub(crate) departed: Vec<MemberId>,
+}
+
+impl Changes {
+    fn is_empty(&self) -> bool {
+        self.sent.is_empty() && self.departed.is_empty()
+    }
+}
+
+impl Round<'_> {
+    fn note_sent(&mut self, step: &Step, contact: Option<&Contact>, digest: &str) {
+        let audience = contact.map_or(Audience::Ours, |contact| contact.audience);
+        let known = self.record.sent.get(&step.member).and_then(|sent| sent.former.clone());
+        let adopted = step.former.clone().filter(|_| step.act == Act::Adopt);
+        let former = known.or(adopted).filter(|_| audience == Audience::Foreign);
+        let sent = Sent { audience, secrets: digest.to_owned(), echo: None, former };
+        self.changes.sent.insert(step.member.clone(), sent);
+    }
+
+    /// What a foreign manager shows after it was written to is what "in sync" looks like there.
+    fn note_echo(
+        &mut self,
+        id: &MemberId,
+        sighting: Option<&Sighting>,
+        sent: Option<&Sent>,
+        wanted: &Definition,
+        digest: String,
+    ) {
+        let Some(Sighting { found: Found::Replica { definition, .. }, audience: Some(audience) }) = sighting else {
+            return;
+        };
+        let unknown = sent.is_none_or(|sent| sent.secrets != digest);
+        let lacks_echo = *audience == Audience::Foreign && sent.is_none_or(|sent| sent.echo.is_none());
+        if !unknown && !lacks_echo {
+            return;
+        }
+        let echo = Echo { wanted: wanted.clone(), found: (**definition).clone() };
+        let echo = (*audience == Audience::Foreign).then(|| Box::new(echo));
+        let former = sent.and_then(|sent| sent.former.clone());
+        self.changes.sent.insert(id.clone(), Sent { audience: *audience, secrets: digest, echo, former });
+    }
+}
+
+/// The plan's word on one member, corrected by what the coordinator remembers: secrets do not
+/// show, and a foreign manager drops fields that it does not know.
+fn correct(
+    planned: Option<&Step>,
+    sighting: Option<&Sighting>,
+    sent: Option<&Sent>,
+    wanted: &Definition,
+    digest: &str,
+) -> Option<Step> {
+    let replica = match sighting {
+        Some(Sighting { found: Found::Replica { definition, .. }, audience }) => Some((definition, *audience)),
+        _ => None,
+    };
+    let other_secrets = sent.is_some_and(|sent| sent.secrets != digest);
+    match (planned, replica) {
+        (Some(step), Some((found, Some(Audience::Foreign)))) if step.act == Act::Update && !other_secrets => {
+            let fresh = sent.is_some_and(|sent| sent.echo.is_none());
+            let echoed = sent
+                .and_then(|sent| sent.echo.as_ref())
+                .is_some_and(|echo| in_sync(&echo.wanted, wanted) && in_sync(&echo.found, found));
+            (!fresh && !echoed).then(|| step.clone())
+        }
+        (Some(step), _) => Some(step.clone()),
+        (None, Some((found, _))) if other_secrets => Some(Step {
+            member: MemberId::own(wanted),
+            act: Act::Update,
+            undo: oscar_model::federation::plan::Undo::RestoreFormer,
+            definition: Some(Box::new(wanted.clone())),
+            former: Some(found.clone()),
+        }),
+        (None, _) => None,
+    }
+}
+
+/// Of everything secret that a definition carries, so that a change is noticed although no
+/// manager shows it.
+pub(crate) fn secrets_digest(federation_id: &str, definition: &Definition) -> String {
+    let mut hasher = Sha256::new();
+    let mut add = |text: &str| {
+        hasher.update((text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    };
+    add(federation_id);
+    for (name, value) in &definition.environment.secrets {
+        add(name);
+        add(value.expose());
+    }
+    for (reference, provider) in definition.storage_providers.iter().filter(|(id, _)| !id.is_own_store()) {
+        add(&reference.to_string());
+        add(provider.secret().expose());
+    }
+    hex(&hasher.finalize())
 }

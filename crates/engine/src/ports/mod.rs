@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod identity;
 pub mod issuers;
 pub mod journal;
+pub mod mint;
 pub mod peers;
 pub mod services;
 pub mod settings;

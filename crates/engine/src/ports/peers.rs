@@ -145,3 +145,41 @@ pub enum PeerError {
     #[error("it refused: {0}")]
     Refused(String),
 }
+
+/// The adapter of a manager that calls nobody.
+pub struct NoPeers;
+
+const NOBODY: &str = "this manager calls no other";
+
+#[async_trait]
+impl Peers for NoPeers {
+    async fn look(&self, _call: &Call<'_>, _federation_id: &str) -> Sighting {
+        Sighting { found: Found::Unreachable(NOBODY.to_owned()), audience: None }
+    }
+
+    async fn deploy(&self, _call: &Call<'_>, _step: &Step, _token: &Secret) -> Result<(), PeerError> {
+        Err(PeerError::Unreachable(NOBODY.to_owned()))
+    }
+
+    async fn withdraw(
+        &self,
+        _call: &Call<'_>,
+        _step: &Step,
+        _federation_id: &str,
+        _operation: &str,
+    ) -> Result<(), PeerError> {
+        Err(PeerError::Unreachable(NOBODY.to_owned()))
+    }
+
+    async fn undo(&self, _call: &Call<'_>, _step: &Step, _operation: &str) -> Result<(), PeerError> {
+        Err(PeerError::Unreachable(NOBODY.to_owned()))
+    }
+
+    async fn join(&self, _call: &Call<'_>, _invitation: &Invitation) -> Result<(), PeerError> {
+        Err(PeerError::Unreachable(NOBODY.to_owned()))
+    }
+
+    async fn sync(&self, _call: &Call<'_>, _exchange: &Exchange) -> Result<Exchange, PeerError> {
+        Err(PeerError::Unreachable(NOBODY.to_owned()))
+    }
+}

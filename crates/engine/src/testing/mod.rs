@@ -2,4 +2,4 @@
 
 pub mod conformance;
 pub mod make;
-// pub mod world;
+pub mod world;

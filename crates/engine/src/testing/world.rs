@@ -7,19 +7,23 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use oscar_model::federation::plan::Found;
-use oscar_model::identity::Principal;
+use oscar_model::federation::expand::Audience;
+use oscar_model::federation::plan::{Act, Found, Step};
+use oscar_model::federation::record::{Credential, FederationRecord, Former, Operation};
+use oscar_model::identity::{Owner, Principal};
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
-use oscar_model::service::{Definition, Sensitive, Service};
+use oscar_model::service::{Sensitive, Service};
 
-use crate::federate::{Federator, Member};
-use crate::memory::{MemoryJournal, MemoryServices};
+use crate::federate::{Federator, Member, Memory, Own};
+use crate::memory::{FixedClock, MemoryAudit, MemoryJournal, MemoryServices, SeededEntropy};
 use crate::ports::StoreError;
-use crate::ports::journal::{FederationRecord, Former, Journal, Operation};
-use crate::ports::peers::{Call, PeerError, Peers};
+use crate::ports::journal::Journal;
+use crate::ports::mint::NoMint;
+use crate::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
 use crate::ports::services::{Entry, Revision, Scope, Services, Stored};
 
 /// What happens at the chosen call.
@@ -130,6 +134,16 @@ pub struct World {
     pub fate: Arc<Fate>,
     /// How often something was written at a member.
     pub writes: Arc<AtomicUsize>,
+    entropy: Arc<SeededEntropy>,
+}
+
+fn own(endpoint: &str) -> Own {
+    Own {
+        public_url: endpoint.to_owned(),
+        urls: vec![endpoint.to_owned()],
+        instance_id: format!("instance of {endpoint}"),
+        cluster_id: String::new(),
+    }
 }
 
 impl World {
@@ -138,7 +152,12 @@ impl World {
             let cluster = Cluster { services: Arc::default(), journal: Arc::default(), down: Mutex::new(false) };
             ((*endpoint).to_owned(), Arc::new(cluster))
         };
-        Self { clusters: endpoints.iter().map(mk).collect(), fate: Arc::default(), writes: Arc::default() }
+        Self {
+            clusters: endpoints.iter().map(mk).collect(),
+            fate: Arc::default(),
+            writes: Arc::default(),
+            entropy: Arc::new(SeededEntropy::new(7)),
+        }
     }
 
     pub fn at(&self, endpoint: &str) -> &Arc<Cluster> {
@@ -157,6 +176,13 @@ impl World {
                 fate: self.fate.clone(),
                 writes: self.writes.clone(),
             }),
+            mint: Arc::new(NoMint),
+            audit: Arc::<MemoryAudit>::default(),
+            clock: Arc::new(FixedClock(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000))),
+            entropy: self.entropy.clone(),
+            own: own(endpoint),
+            registry: BTreeMap::new(),
+            memory: Memory::default(),
         }
     }
 
@@ -177,8 +203,33 @@ struct Network {
 
 impl Network {
     fn reach(&self, call: &Call<'_>) -> Result<Member, PeerError> {
-        let cluster = self.clusters.get(call.endpoint).filter(|cluster| !cluster.is_down());
-        cluster.map(|cluster| cluster.member()).ok_or_else(lost)
+        Ok(self.cluster(call)?.member())
+    }
+
+    fn cluster(&self, call: &Call<'_>) -> Result<&Arc<Cluster>, PeerError> {
+        let cluster = self.clusters.get(&call.contact.endpoint).filter(|cluster| !cluster.is_down());
+        cluster.ok_or_else(lost)
+    }
+
+    /// The engine of the called manager, without fate: only the coordinator is struck.
+    fn engine(&self, call: &Call<'_>) -> Result<Federator, PeerError> {
+        let cluster = self.cluster(call)?;
+        Ok(Federator {
+            services: cluster.services.clone(),
+            journal: cluster.journal.clone(),
+            peers: Arc::new(Self {
+                clusters: self.clusters.clone(),
+                fate: Arc::default(),
+                writes: self.writes.clone(),
+            }),
+            mint: Arc::new(NoMint),
+            audit: Arc::<MemoryAudit>::default(),
+            clock: Arc::new(FixedClock(SystemTime::UNIX_EPOCH)),
+            entropy: Arc::new(SeededEntropy::new(11)),
+            own: own(&call.contact.endpoint),
+            registry: BTreeMap::new(),
+            memory: Memory::default(),
+        })
     }
 }
 
@@ -190,48 +241,85 @@ fn refused(failure: &crate::Failure) -> PeerError {
     PeerError::Refused(failure.to_string())
 }
 
+fn principal(owner: &Owner) -> Principal {
+    Principal::of_owner(owner)
+}
+
 #[async_trait]
 impl Peers for Network {
-    async fn look(&self, call: &Call<'_>, federation_id: &str) -> Found {
-        let unreachable = || Some(Found::Unreachable("no answer".to_owned()));
+    async fn look(&self, call: &Call<'_>, federation_id: &str) -> Sighting {
+        let nobody = || Sighting { found: Found::Unreachable("no answer".to_owned()), audience: None };
         self.fate
-            .call(unreachable, async {
-                let Ok(member) = self.reach(call) else { return Found::Unreachable("no answer".to_owned()) };
-                let found = member.look(call.owner, &call.member.service_name, federation_id).await;
-                found.unwrap_or_else(|failure| Found::Unreachable(failure.to_string()))
+            .call(|| Some(nobody()), async {
+                let Ok(member) = self.reach(call) else { return nobody() };
+                let found = member.look(&principal(call.owner), &call.member.service_name, federation_id).await;
+                let found = found.unwrap_or_else(|failure| Found::Unreachable(failure.to_string()));
+                Sighting { found, audience: Some(Audience::Ours) }
             })
             .await
     }
 
-    async fn deploy(&self, call: &Call<'_>, definition: &Definition, token: &Secret) -> Result<(), PeerError> {
+    async fn deploy(&self, call: &Call<'_>, step: &Step, token: &Secret) -> Result<(), PeerError> {
         self.fate
             .call(|| Some(Err(lost())), async {
                 let member = self.reach(call)?;
                 self.writes.fetch_add(1, Ordering::SeqCst);
-                let deployed = member.deploy(call.owner, "oscar-svc", definition.clone(), token).await;
+                let Some(definition) = step.definition.as_deref() else { return Ok(()) };
+                let deployed = member.deploy(&principal(call.owner), "oscar-svc", definition.clone(), token).await;
                 deployed.map_err(|failure| refused(&failure))
             })
             .await
     }
 
-    async fn withdraw(&self, call: &Call<'_>, federation_id: &str, operation: &str) -> Result<(), PeerError> {
+    async fn withdraw(
+        &self,
+        call: &Call<'_>,
+        step: &Step,
+        federation_id: &str,
+        _operation: &str,
+    ) -> Result<(), PeerError> {
         self.fate
             .call(|| Some(Err(lost())), async {
                 let member = self.reach(call)?;
                 self.writes.fetch_add(1, Ordering::SeqCst);
-                let name = &call.member.service_name;
-                let withdrawn = member.withdraw(call.owner, name, federation_id, operation).await;
+                let (name, delete) = (&call.member.service_name, step.act == Act::Delete);
+                let withdrawn = member.withdraw(&principal(call.owner), name, federation_id, delete).await;
                 withdrawn.map_err(|failure| refused(&failure))
             })
             .await
     }
 
-    async fn undo(&self, call: &Call<'_>, operation: &str) -> Result<(), PeerError> {
+    async fn undo(&self, call: &Call<'_>, _step: &Step, operation: &str) -> Result<(), PeerError> {
         self.fate
             .call(|| Some(Err(lost())), async {
                 let member = self.reach(call)?;
-                let undone = member.undo(call.owner, &call.member.service_name, operation).await;
+                let undone = member.undo(&principal(call.owner), &call.member.service_name, operation).await;
                 undone.map_err(|failure| refused(&failure))
+            })
+            .await
+    }
+
+    async fn join(&self, call: &Call<'_>, invitation: &Invitation) -> Result<(), PeerError> {
+        self.fate
+            .call(|| Some(Err(lost())), async {
+                let engine = self.engine(call)?;
+                let joined = engine.accept(&principal(call.owner), &call.member.service_name, invitation).await;
+                joined.map_err(|failure| refused(&failure))
+            })
+            .await
+    }
+
+    async fn sync(&self, call: &Call<'_>, exchange: &Exchange) -> Result<Exchange, PeerError> {
+        self.fate
+            .call(|| Some(Err(lost())), async {
+                let engine = self.engine(call)?;
+                let Credential::MemberKey(key) = call.credential else {
+                    return Err(PeerError::Credentials("no key".to_owned()));
+                };
+                let holder = engine.key_holder(&call.member.service_name, key.expose()).await;
+                let holder = holder.ok_or_else(|| PeerError::Credentials("unknown key".to_owned()))?;
+                let answer = engine.answer(&holder, &call.member.service_name, exchange).await;
+                answer.map_err(|failure| refused(&failure))
             })
             .await
     }
@@ -308,8 +396,8 @@ impl Journal for Fated<dyn Journal> {
         self.call(self.inner.federations()).await
     }
 
-    async fn remove_federation(&self, federation_id: &str) -> Result<(), StoreError> {
-        self.call(self.inner.remove_federation(federation_id)).await
+    async fn remove_federation(&self, federation_id: &str, service: &ServiceName) -> Result<(), StoreError> {
+        self.call(self.inner.remove_federation(federation_id, service)).await
     }
 
     async fn keep_former(&self, former: &Former) -> Result<(), StoreError> {
@@ -323,9 +411,4 @@ impl Journal for Fated<dyn Journal> {
     async fn forget_former(&self, name: &ServiceName, label: &str) -> Result<(), StoreError> {
         self.call(self.inner.forget_former(name, label)).await
     }
-}
-
-/// The owner whom every cluster of a test knows.
-pub fn mk_federation_owner() -> Principal {
-    Principal::User(super::make::mk_user("federation-owner"))
 }

@@ -72,6 +72,14 @@ pub enum Presence {
     Present,
     /// Kept so that a member that missed the removal does not bring it back.
     Removed,
+    /// Removed, and its service with it where the federation created it.
+    Discarded,
+}
+
+impl Presence {
+    pub fn is_present(self) -> bool {
+        self == Self::Present
+    }
 }
 
 /// One member as it is known.
@@ -128,9 +136,10 @@ impl Membership {
         self.change(id, instance, |record, at| record.endpoint = Written { value: endpoint, at })
     }
 
-    pub fn remove(&mut self, id: &MemberId, instance: &str) -> bool {
+    pub fn remove(&mut self, id: &MemberId, discard: bool, instance: &str) -> bool {
+        let value = if discard { Presence::Discarded } else { Presence::Removed };
         self.change(id, instance, |record, at| {
-            record.presence = Written { value: Presence::Removed, at };
+            record.presence = Written { value, at };
             record.acknowledged = BTreeSet::new();
         })
     }
@@ -152,15 +161,15 @@ impl Membership {
     }
 
     pub fn get(&self, id: &MemberId) -> Option<&Record> {
-        self.records.get(id).filter(|record| record.presence.value == Presence::Present)
+        self.records.get(id).filter(|record| record.presence.value.is_present())
     }
 
     pub fn members(&self) -> impl Iterator<Item = (&MemberId, &Record)> {
-        self.records.iter().filter(|(_, record)| record.presence.value == Presence::Present)
+        self.records.iter().filter(|(_, record)| record.presence.value.is_present())
     }
 
     pub fn removed(&self) -> impl Iterator<Item = &MemberId> {
-        self.records.iter().filter(|(_, record)| record.presence.value == Presence::Removed).map(|(id, _)| id)
+        self.records.iter().filter(|(_, record)| !record.presence.value.is_present()).map(|(id, _)| id)
     }
 
     /// Everything, removals too, for whoever stores or sends it.
@@ -195,7 +204,7 @@ impl Membership {
 
     /// Notes that `instance` has seen every removal that is known here.
     pub fn acknowledge(&mut self, instance: &str) {
-        for record in self.records.values_mut().filter(|record| record.presence.value == Presence::Removed) {
+        for record in self.records.values_mut().filter(|record| !record.presence.value.is_present()) {
             record.acknowledged.insert(instance.to_owned());
         }
     }
@@ -203,8 +212,7 @@ impl Membership {
     /// Forgets removals that every living instance has seen: nobody is left who could bring
     /// the member back by accident.
     pub fn forget(&mut self, living: &BTreeSet<String>) {
-        self.records
-            .retain(|_, record| record.presence.value == Presence::Present || !living.is_subset(&record.acknowledged));
+        self.records.retain(|_, record| record.presence.value.is_present() || !living.is_subset(&record.acknowledged));
     }
 }
 
@@ -262,8 +270,10 @@ mod tests {
 
     fn apply(state: &mut Membership, edit: &Edit, instance: &str) {
         match *edit {
-            Edit::Add(index) => state.add(id(index), Attributes::default(), Place::new(format!("https://{index}"), true), instance),
-            Edit::Remove(index) => drop(state.remove(&id(index), instance)),
+            Edit::Add(index) => {
+                state.add(id(index), Attributes::default(), Place::new(format!("https://{index}"), true), instance)
+            }
+            Edit::Remove(index) => drop(state.remove(&id(index), index % 2 == 0, instance)),
             Edit::Priority(index, priority) => {
                 let attributes = Attributes { priority, ..Attributes::default() };
                 state.set_attributes(&id(index), attributes, instance);
@@ -326,7 +336,7 @@ mod tests {
         start.add(id(1), Attributes::default(), Place::default(), "a");
         let (mut one, mut two) = (start.clone(), start);
         one.set_duty(&id(0), Duty::Paused, "a");
-        two.remove(&id(1), "b");
+        two.remove(&id(1), true, "b");
         two.add(id(2), Attributes::default(), Place::default(), "b");
         let both = merged(&one, &two);
         assert_eq!(both.get(&id(0)).map(|record| record.duty.value), Some(Duty::Paused));
@@ -338,7 +348,7 @@ mod tests {
         let mut state = Membership::default();
         state.add(id(0), Attributes::default(), Place::default(), "a");
         let missed = state.clone();
-        state.remove(&id(0), "a");
+        state.remove(&id(0), false, "a");
         state.acknowledge("a");
         let living = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
         state.forget(&living);

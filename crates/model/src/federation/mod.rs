@@ -1,6 +1,7 @@
 //! The federation block of a definition: what it says, and whether it can be meant.
 
 pub mod check;
+pub mod edit;
 pub mod expand;
 pub mod membership;
 pub mod plan;
@@ -124,6 +125,20 @@ words!(LocalShare, "first, equal or never", { First => "first", Equal => "equal"
 words!(OnUnknown, "wait or run-again", { Wait => "wait", RunAgain => "run-again" });
 
 impl Federation {
+    /// What a service without the block has.
+    pub fn blank(service: &str) -> Self {
+        Self {
+            group_id: service.to_owned(),
+            topology: Topology::None,
+            delegation: Delegation::default(),
+            rescheduler_threshold: 0,
+            members: Vec::new(),
+            local: LocalShare::First,
+            on_unknown: OnUnknown::Wait,
+            share_refresh_token: false,
+        }
+    }
+
     /// Whether creating its service deploys to other clusters.
     pub fn deploys(&self) -> bool {
         self.topology != Topology::None

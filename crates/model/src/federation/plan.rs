@@ -117,15 +117,21 @@ pub fn plan(wanted: &[Worker], found: &BTreeMap<MemberId, Found>) -> Plan {
         }
     }
     for (id, found) in found.iter().filter(|(id, _)| !wanted.iter().any(|worker| worker.id == **id)) {
-        match removal(found) {
-            Ok(Some(act)) => plan.steps.push(step(id, act, None, Some(found))),
-            Ok(None) => {}
+        match depart(id, found, true) {
+            Ok(step) => plan.steps.extend(step),
             Err(obstacle) => {
                 plan.obstacles.insert(id.clone(), obstacle);
             }
         }
     }
     plan
+}
+
+/// How a member leaves. Without `delete` its service stays, as a plain one.
+pub fn depart(id: &MemberId, found: &Found, delete: bool) -> Result<Option<Step>, Obstacle> {
+    let act = removal(found)?;
+    let act = act.map(|act| if delete { act } else { Act::Release });
+    Ok(act.map(|act| step(id, act, None, Some(found))))
 }
 
 fn decide(worker: &Worker, found: Option<&Found>) -> Result<Option<Act>, Obstacle> {

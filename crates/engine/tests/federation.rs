@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use oscar_engine::federate::{Create, CreateFailure};
 use oscar_engine::ports::services::Services as _;
 use oscar_engine::testing::make::{mk_definition, mk_owner, mk_service};
-use oscar_engine::testing::world::{Strike, World, mk_federation_owner};
+use oscar_engine::testing::world::{Strike, World};
+use oscar_model::federation::record::{Access, Bearer};
 use oscar_model::federation::{Delegation, Federation, LocalShare, Member, OnUnknown, Target, Topology};
 use oscar_model::identity::Owner;
 use oscar_model::name::ServiceName;
@@ -26,7 +27,7 @@ fn owner() -> Owner {
     mk_owner("federation-owner")
 }
 
-fn mk_create(topology: Topology, attempt: usize) -> Create {
+fn mk_create(topology: Topology) -> Create {
     let mut service = mk_service("coordinator", &owner());
     let definition = &mut service.definition;
     definition.cluster_id = "home".to_owned();
@@ -54,15 +55,9 @@ fn mk_create(topology: Topology, attempt: usize) -> Create {
     let mut sensitive = Sensitive::default();
     sensitive.environment.insert("KEY".to_owned(), Secret::new("crossing"));
     sensitive.environment.insert("refresh_token".to_owned(), Secret::new("staying"));
-    Create {
-        owner: mk_federation_owner(),
-        service,
-        sensitive,
-        public_url: HOME.to_owned(),
-        instance_id: "instance-home".to_owned(),
-        federation_id: format!("federation-{attempt}"),
-        operation_id: format!("operation-{attempt}"),
-    }
+    let bearer = Bearer { token: Secret::new("token-of-the-owner"), expires: u64::MAX };
+    let access = Access { bearer: Some(bearer), ..Access::default() };
+    Create { service, sensitive, access, replaces: None }
 }
 
 fn mk_member(cluster_id: &str, service: &str) -> Member {
@@ -72,6 +67,10 @@ fn mk_member(cluster_id: &str, service: &str) -> Member {
         ssl_verify: true,
         headers: BTreeMap::new(),
     }
+}
+
+fn access() -> Option<Access> {
+    Some(mk_create(Topology::Star).access)
 }
 
 fn mk_world() -> World {
@@ -98,7 +97,7 @@ async fn counts(world: &World) -> Vec<usize> {
 async fn a_federation_is_there_on_every_cluster() {
     for topology in [Topology::Star, Topology::Tree, Topology::Mesh] {
         let world = mk_world();
-        world.federator(HOME).create(mk_create(topology, 0)).await.expect("created");
+        world.federator(HOME).create(mk_create(topology)).await.expect("created");
         let seen = world.snapshot().await;
         for (_, endpoint, service) in MEMBERS {
             let (worker, secrets) = &seen[endpoint][service];
@@ -125,7 +124,7 @@ async fn every_strike(strikes: &[Strike]) {
     let calm = mk_world();
     plant_adoptable(&calm).await;
     calm.fate.plan(None);
-    calm.federator(HOME).create(mk_create(Topology::Mesh, 0)).await.expect("created");
+    calm.federator(HOME).create(mk_create(Topology::Mesh)).await.expect("created");
     let calls = calm.fate.calls();
     let whole = calm.snapshot().await;
     assert!(calls > 5, "there is something to strike at");
@@ -135,7 +134,7 @@ async fn every_strike(strikes: &[Strike]) {
             plant_adoptable(&world).await;
             let before = world.snapshot().await;
             world.fate.plan(Some((at, *strike)));
-            let outcome = world.fate.live(world.federator(HOME).create(mk_create(Topology::Mesh, 0))).await;
+            let outcome = world.fate.live(world.federator(HOME).create(mk_create(Topology::Mesh))).await;
             world.fate.plan(None);
             // The manager starts again, and finishes what it finds.
             let open = world.federator(HOME).recover().await.expect("recovered");
@@ -160,7 +159,7 @@ async fn a_crash_during_the_rollback_is_finished_by_the_restart() {
     };
     let calm = mk().await;
     calm.fate.plan(Some((3, Strike::FailBefore)));
-    let failed = calm.federator(HOME).create(mk_create(Topology::Star, 0)).await;
+    let failed = calm.federator(HOME).create(mk_create(Topology::Star)).await;
     assert!(matches!(failed, Err(CreateFailure::RolledBack { .. })), "{failed:?}");
     let calls = calm.fate.calls();
     for at in 4..calls {
@@ -169,7 +168,7 @@ async fn a_crash_during_the_rollback_is_finished_by_the_restart() {
             let before = world.snapshot().await;
             // One member is down from the first write on, so that the create goes back.
             world.fate.plan(Some((at, strike)));
-            let mut create = mk_create(Topology::Star, 0);
+            let mut create = mk_create(Topology::Star);
             create.service.definition.clusters.get_mut("b").expect("known").endpoint = "https://nowhere".to_owned();
             let outcome = world.fate.live(world.federator(HOME).create(create)).await;
             assert!(!matches!(outcome, Some(Ok(_))));
@@ -188,7 +187,7 @@ async fn what_cannot_be_taken_back_now_is_taken_back_later() {
     world.fate.plan(Some((4, Strike::FailAfter)));
     let federator = world.federator(HOME);
     world.at("https://a").set_down(false);
-    let create = federator.create(mk_create(Topology::Star, 0));
+    let create = federator.create(mk_create(Topology::Star));
     let outcome = create.await;
     assert!(matches!(outcome, Err(CreateFailure::RolledBack { .. })), "{outcome:?}");
     world.fate.plan(None);
@@ -206,7 +205,7 @@ async fn a_service_of_somebody_else_is_refused_untouched() {
         .await
         .expect("planted");
     let before = world.snapshot().await;
-    let refused = world.federator(HOME).create(mk_create(Topology::Mesh, 0)).await;
+    let refused = world.federator(HOME).create(mk_create(Topology::Mesh)).await;
     let Err(CreateFailure::Obstacles(obstacles)) = refused else { panic!("{refused:?}") };
     assert_eq!(obstacles.len(), 1);
     assert!(obstacles[0].trouble.contains("somebody else"), "{obstacles:?}");
@@ -216,9 +215,9 @@ async fn a_service_of_somebody_else_is_refused_untouched() {
 #[tokio::test]
 async fn a_service_of_another_federation_is_refused_untouched() {
     let world = mk_world();
-    world.federator(HOME).create(mk_create(Topology::Star, 1)).await.expect("created");
+    world.federator(HOME).create(mk_create(Topology::Star)).await.expect("created");
     let before = world.snapshot().await;
-    let mut second = mk_create(Topology::Star, 2);
+    let mut second = mk_create(Topology::Star);
     second.service.definition.name = name("second");
     let refused = world.federator(HOME).create(second).await;
     assert!(matches!(refused, Err(CreateFailure::Obstacles(_))), "{refused:?}");
@@ -230,10 +229,10 @@ async fn an_idle_federation_makes_no_write() {
     let world = mk_world();
     plant_adoptable(&world).await;
     let federator = world.federator(HOME);
-    federator.create(mk_create(Topology::Mesh, 0)).await.expect("created");
+    federator.create(mk_create(Topology::Mesh)).await.expect("created");
     let writes = world.writes.load(Ordering::SeqCst);
     for tick in 0..10 {
-        let left = federator.tick_reconcile(&name("coordinator"), HOME, &format!("tick-{tick}")).await.expect("ticked");
+        let left = federator.reconcile(&name("coordinator"), access()).await.expect("ticked").troubles();
         assert_eq!(left, [], "all is well");
     }
     assert_eq!(world.writes.load(Ordering::SeqCst), writes);
@@ -243,7 +242,7 @@ async fn an_idle_federation_makes_no_write() {
 async fn a_member_that_was_down_during_an_edit_has_it_after_its_return() {
     let world = mk_world();
     let federator = world.federator(HOME);
-    federator.create(mk_create(Topology::Star, 0)).await.expect("created");
+    federator.create(mk_create(Topology::Star)).await.expect("created");
     world.at("https://b").set_down(true);
     let home = &world.at(HOME).services;
     let stored = home.get(&name("coordinator")).await.expect("read").expect("there");
@@ -252,10 +251,10 @@ async fn a_member_that_was_down_during_an_edit_has_it_after_its_return() {
     let sensitive = home.reveal(&name("coordinator")).await.expect("revealed");
     home.replace(edited, sensitive, &stored.revision).await.expect("edited");
 
-    let left = federator.tick_reconcile(&name("coordinator"), HOME, "tick-1").await.expect("ticked");
+    let left = federator.reconcile(&name("coordinator"), access()).await.expect("ticked").troubles();
     assert_eq!(left.iter().map(|outcome| outcome.member.cluster_id.as_str()).collect::<Vec<_>>(), ["b"]);
     world.at("https://b").set_down(false);
-    let left = federator.tick_reconcile(&name("coordinator"), HOME, "tick-2").await.expect("ticked");
+    let left = federator.reconcile(&name("coordinator"), access()).await.expect("ticked").troubles();
     assert_eq!(left, []);
     let seen = world.snapshot().await;
     for (_, endpoint, service) in MEMBERS {
@@ -267,14 +266,14 @@ async fn a_member_that_was_down_during_an_edit_has_it_after_its_return() {
 async fn somebody_who_changes_a_replica_by_hand_is_corrected() {
     let world = mk_world();
     let federator = world.federator(HOME);
-    federator.create(mk_create(Topology::Star, 0)).await.expect("created");
+    federator.create(mk_create(Topology::Star)).await.expect("created");
     let before = world.snapshot().await;
     let at_a = &world.at("https://a").services;
     let stored = at_a.get(&name("replica-a")).await.expect("read").expect("there");
     let mut drifted = stored.service.clone();
     drifted.definition.cpu = mk_definition("x").memory;
     at_a.replace(drifted, Sensitive::default(), &stored.revision).await.expect("changed");
-    federator.tick_reconcile(&name("coordinator"), HOME, "tick").await.expect("ticked");
+    federator.reconcile(&name("coordinator"), access()).await.expect("ticked");
     let after = world.snapshot().await;
     let cpu = |seen: &BTreeMap<String, BTreeMap<String, (Service, Sensitive)>>| {
         seen["https://a"]["replica-a"].0.definition.cpu.clone()
@@ -288,12 +287,15 @@ async fn deleting_removes_what_was_created_and_gives_back_what_was_adopted() {
     plant_adoptable(&world).await;
     let before = world.snapshot().await;
     let federator = world.federator(HOME);
-    federator.create(mk_create(Topology::Mesh, 0)).await.expect("created");
+    federator.create(mk_create(Topology::Mesh)).await.expect("created");
     world.at("https://b").set_down(true);
-    federator.delete(&name("coordinator")).await.expect("the local part is gone at once");
-    assert_eq!(federator.tick_deleted("remove-1").await, Ok(1), "one member cannot be reached");
+    federator
+        .delete(&name("coordinator"), None, access().expect("given"))
+        .await
+        .expect("the local part is gone at once");
+    assert_eq!(federator.finish_deleted().await.map(|(open, _)| open), Ok(1), "one member cannot be reached");
     assert_eq!(counts(&world).await, [1, 1, 0], "a is given back, b still has its replica, home has nothing");
     world.at("https://b").set_down(false);
-    assert_eq!(federator.tick_deleted("remove-2").await, Ok(0));
+    assert_eq!(federator.finish_deleted().await.map(|(open, _)| open), Ok(0));
     assert_eq!(world.snapshot().await, before);
 }

@@ -1,0 +1,272 @@
+//! Changing a federation that is there: what is wanted is stored at once, members follow as they
+//! can be reached.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use oscar_model::fault::Faults;
+use oscar_model::federation::check;
+use oscar_model::federation::edit::{Edit, Unfit, check_additions, edited, follow, member_of};
+use oscar_model::federation::expand::FEDERATION_ID_ANNOTATION;
+use oscar_model::federation::membership::{Membership, Place};
+use oscar_model::federation::record::{Access, FederationRecord, Role};
+use oscar_model::federation::topology::MemberId;
+use oscar_model::federation::{Federation, Member, Target, Topology};
+use oscar_model::name::ServiceName;
+use oscar_model::service::{Definition, Sensitive, Service};
+
+use crate::failure::Failure;
+use crate::ports::StoreError;
+use crate::ports::services::Stored;
+
+use super::remove::leaving;
+use super::view::coordinator_of;
+use super::{Federator, Kind, MemberOutcome, federation_of};
+
+/// What an edit came to. It is stored in any case; these members do not have it yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Edited {
+    pub troubles: Vec<MemberOutcome>,
+}
+
+impl Federator {
+    /// Changes who is in the federation of a service, wherever in it the service stands.
+    pub async fn edit(&self, service: &ServiceName, edit: &Edit, access: Access) -> Result<Edited, Failure> {
+        match self.journal.federation(service).await? {
+            Some(record) if matches!(record.role, Role::Worker { .. }) => self.edit_from_worker(record, edit).await,
+            _ => self.edit_as_coordinator(service, edit, access).await,
+        }
+    }
+
+    /// What an edit would make of the coordinator's definition; nothing is changed.
+    pub fn rehearse(&self, definition: &Definition, edit: &Edit) -> Result<Definition, Failure> {
+        let mut next = definition.clone();
+        let federation = next.federation.get_or_insert_with(|| Federation::blank(definition.name.as_str()));
+        let knows = |id: &str| definition.clusters.contains_key(id) || self.registry.contains_key(id);
+        let faults = check_additions(federation, edit, &knows);
+        if !faults.is_empty() {
+            return Err(Failure::Invalid(faults));
+        }
+        *federation = edited(federation, edit).map_err(refuse)?;
+        for (id, cluster) in &edit.clusters {
+            next.clusters.insert(id.clone(), super::bare(cluster));
+            if let Some(known) = next.clusters.get_mut(id) {
+                known.auth_user.clone_from(&cluster.auth_user);
+            }
+        }
+        // The members API warns about the token and does not insist on it.
+        next.environment.secrets.entry("refresh_token".to_owned()).or_default();
+        let faults = check::check(&next, &|id| self.registry.contains_key(id), true);
+        if definition.environment.secrets.get("refresh_token").is_none() {
+            next.environment.secrets.remove("refresh_token");
+        }
+        if !faults.is_empty() {
+            return Err(Failure::Invalid(faults));
+        }
+        let doubles = self.doubles(&next);
+        if doubles.is_empty() { Ok(next) } else { Err(Failure::Obstacles(doubles)) }
+    }
+
+    async fn edit_as_coordinator(&self, service: &ServiceName, edit: &Edit, access: Access) -> Result<Edited, Failure> {
+        let fail = |error: StoreError| Failure::of_service(error, service);
+        loop {
+            let stored = self.services.get(service).await.map_err(fail)?;
+            let stored = stored.ok_or_else(|| Failure::NotFound(service.clone()))?;
+            let mut sensitive = self.services.reveal(service).await.map_err(fail)?;
+            for (id, cluster) in &edit.clusters {
+                if !cluster.auth_password.is_blank() {
+                    sensitive.cluster_passwords.insert(id.clone(), cluster.auth_password.clone());
+                }
+            }
+            let definition = self.rehearse(&stored.service.definition, edit)?;
+            let next = Service { definition, ..stored.service.clone() };
+            match self.store(&stored, next, sensitive, edit, access.grant.clone()).await {
+                Err(Failure::RevisionMismatch(_)) => {}
+                Err(failure) => return Err(failure),
+                Ok(_) => break,
+            }
+        }
+        let repair = self.reconcile(service, Some(access)).await?;
+        Ok(Edited { troubles: repair.troubles() })
+    }
+
+    /// Replaces the definition of a coordinator and everything that is wanted with it. Members
+    /// that are no longer listed are removed with what was created for them.
+    pub async fn update(
+        &self,
+        stored: &Stored,
+        next: Service,
+        sensitive: Sensitive,
+        access: Access,
+    ) -> Result<(Arc<Stored>, Edited), Failure> {
+        let service = next.name().clone();
+        let edit = Edit { delete: true, ..Edit::default() };
+        let stored = self.store(stored, next, sensitive, &edit, access.grant.clone()).await?;
+        let repair = self.reconcile(&service, Some(access)).await?;
+        Ok((stored, Edited { troubles: repair.troubles() }))
+    }
+
+    /// First the membership, then the definition: a crash between the two is mended by the next
+    /// look, because the definition follows.
+    async fn store(
+        &self,
+        stored: &Stored,
+        mut next: Service,
+        sensitive: Sensitive,
+        edit: &Edit,
+        grant: Option<String>,
+    ) -> Result<Arc<Stored>, Failure> {
+        let service = next.name().clone();
+        let _turn = self.memory.records.take(&service).await;
+        let known = self.journal.federation(&service).await?;
+        let deploys = next.definition.federation.as_ref().is_some_and(Federation::deploys);
+        if known.is_some() || deploys {
+            let mut record = known.clone().unwrap_or_else(|| self.blank_record(&next));
+            if record.access.grant.is_none() {
+                record.access.grant = grant;
+            }
+            let annotations = &mut next.definition.annotations;
+            annotations.insert(FEDERATION_ID_ANNOTATION.to_owned(), record.federation_id.clone());
+            self.follow_definition(&mut record, &next.definition, edit);
+            if known.as_ref() != Some(&record) {
+                self.journal.put_federation(&record).await?;
+            }
+        }
+        let replaced = self.services.replace(next, sensitive, &stored.revision).await;
+        replaced.map_err(|error| Failure::of_service(error, &service))
+    }
+
+    fn blank_record(&self, service: &Service) -> FederationRecord {
+        let known = federation_of(&service.definition);
+        FederationRecord {
+            federation_id: if known.is_empty() { self.new_id() } else { known.to_owned() },
+            own: MemberId::own(&service.definition),
+            role: Role::Coordinator,
+            owner: service.owner.clone(),
+            membership: Membership::default(),
+            leaving: BTreeMap::new(),
+            deleted: None,
+            access: Access::default(),
+            sent: BTreeMap::new(),
+            keys: BTreeMap::new(),
+        }
+    }
+
+    fn follow_definition(&self, record: &mut FederationRecord, definition: &Definition, edit: &Edit) {
+        let listed = definition.federation.as_ref().filter(|federation| federation.topology != Topology::None);
+        let members = listed.map_or(&[][..], |federation| federation.members.as_slice());
+        let place = |id: &MemberId| self.place(definition, &id.cluster_id).unwrap_or_default();
+        let gone = follow(&mut record.membership, members, &place, edit.delete, &self.own.instance_id);
+        for (id, place) in gone {
+            let leaving = leaving(record, &id, &place, edit.delete);
+            record.leaving.insert(id, leaving);
+        }
+        self.set_duties(&mut record.membership, edit);
+        let membership = &record.membership;
+        record.leaving.retain(|id, _| !membership.is_member(id));
+        self.memory.states.retain(&record.federation_id, |id| membership.is_member(id));
+    }
+
+    fn set_duties(&self, membership: &mut Membership, edit: &Edit) {
+        for (target, duty) in &edit.duties {
+            if let Target::Oscar { cluster_id, service_name, .. } = target {
+                let id = MemberId { cluster_id: cluster_id.clone(), service_name: service_name.clone() };
+                if membership.get(&id).is_some_and(|record| record.duty.value != *duty) {
+                    membership.set_duty(&id, *duty, &self.own.instance_id);
+                }
+            }
+        }
+    }
+
+    /// A worker changes what it knows and tells its coordinator. In a mesh that may wait; in a
+    /// star or a tree the coordinator must hear it now.
+    async fn edit_from_worker(&self, record: FederationRecord, edit: &Edit) -> Result<Edited, Failure> {
+        let service = record.own.service_name.clone();
+        let stored = self.services.get(&service).await.map_err(|error| Failure::of_service(error, &service))?;
+        let stored = stored.ok_or_else(|| Failure::NotFound(service.clone()))?;
+        let definition = &stored.service.definition;
+        let coordinator = coordinator_of(&record);
+        let brings = edit.add.iter().map(|member| &member.target).chain(&edit.remove);
+        if brings.into_iter().any(|target| matches!(target, Target::Endpoint { .. })) {
+            return Err(Failure::AtCoordinator { service, coordinator });
+        }
+        let blank = Federation::blank(service.as_str());
+        let block = definition.federation.as_ref().unwrap_or(&blank);
+        let members: Vec<Member> =
+            record.membership.members().map(|(id, known)| member_of(id, &known.attributes.value)).collect();
+        let whole = Federation { members, ..block.clone() };
+        let knows = |id: &str| self.place_known(&record, definition, edit, id).is_some();
+        let faults = check_additions(&whole, edit, &knows);
+        if !faults.is_empty() {
+            return Err(Failure::Invalid(faults));
+        }
+        let after = edited(&whole, edit).map_err(refuse)?;
+        if after.members.iter().any(|member| MemberId::of(member).as_ref() == Some(&coordinator)) {
+            let mut faults = Faults::default();
+            faults.push("members", coordinator.to_string(), "a replica, not the coordinator of the federation");
+            return Err(Failure::Invalid(faults));
+        }
+        let changed = {
+            let _turn = self.memory.records.take(&service).await;
+            let mut changed = self.journal.federation(&service).await?.unwrap_or_else(|| record.clone());
+            let place = |id: &MemberId| self.place_known(&record, definition, edit, &id.cluster_id).unwrap_or_default();
+            follow(&mut changed.membership, &after.members, &place, edit.delete, &self.own.instance_id);
+            self.set_duties(&mut changed.membership, edit);
+            changed.membership.acknowledge(&self.own.instance_id);
+            if changed == record {
+                return Ok(Edited::default());
+            }
+            self.journal.put_federation(&changed).await?;
+            changed
+        };
+        match self.tell_coordinator(&changed).await {
+            Ok(()) => Ok(Edited::default()),
+            Err(error) if block.topology == Topology::Mesh => {
+                let trouble = format!("{error}; it is told as soon as it can be reached");
+                Ok(Edited { troubles: vec![MemberOutcome::new(&coordinator, Kind::Unreachable, trouble)] })
+            }
+            Err(error) => {
+                let _turn = self.memory.records.take(&service).await;
+                self.journal.put_federation(&record).await?;
+                Err(Failure::CoordinatorSilent { coordinator, cause: error.to_string() })
+            }
+        }
+    }
+
+    /// Where a cluster is, from all that a worker has heard.
+    fn place_known(
+        &self,
+        record: &FederationRecord,
+        definition: &Definition,
+        edit: &Edit,
+        cluster_id: &str,
+    ) -> Option<Place> {
+        let given = edit.clusters.get(cluster_id).filter(|cluster| !cluster.endpoint.is_empty());
+        let given = given.map(|cluster| Place::new(cluster.endpoint.trim_end_matches('/'), cluster.ssl_verify));
+        let listed = record.membership.members().find(|(id, _)| id.cluster_id == cluster_id);
+        let listed = listed.map(|(_, known)| known.endpoint.value.clone());
+        given.or(listed).or_else(|| self.place(definition, cluster_id))
+    }
+
+    /// Takes a worker out of its federation, for whoever removes or changes it by hand: the
+    /// coordinator must know first.
+    pub async fn detach(&self, service: &ServiceName) -> Result<(), Failure> {
+        let Some(record) = self.journal.federation(service).await? else { return Ok(()) };
+        let Role::Worker { coordinator, .. } = &record.role else { return Ok(()) };
+        let mut changed = record.clone();
+        changed.membership.remove(&record.own, false, &self.own.instance_id);
+        changed.membership.acknowledge(&self.own.instance_id);
+        self.tell_coordinator(&changed).await.map_err(|error| Failure::CoordinatorSilent {
+            coordinator: coordinator.clone(),
+            cause: error.to_string(),
+        })?;
+        Ok(self.journal.remove_federation(&record.federation_id, service).await?)
+    }
+}
+
+fn refuse(unfit: Unfit) -> Failure {
+    match unfit {
+        Unfit::Invalid(faults) => Failure::Invalid(faults),
+        Unfit::InnerNode(member) => Failure::InnerNode(member),
+    }
+}

@@ -1,0 +1,117 @@
+//! The end of a federation: the coordinator at once, its members as they can be reached.
+
+use std::collections::BTreeMap;
+
+use oscar_model::federation::expand::Audience;
+use oscar_model::federation::record::{Access, FederationRecord, Leaving, Role};
+use oscar_model::federation::topology::MemberId;
+use oscar_model::name::ServiceName;
+
+use crate::failure::Failure;
+use crate::ports::StoreError;
+use crate::ports::services::Revision;
+
+use super::access::logins;
+use super::reconcile::{Changes, Repair, Round};
+use super::{Federator, contact, federation_of};
+
+/// How long the removal of members is tried.
+const PATIENCE: u64 = 7 * 24 * 3600;
+
+impl Federator {
+    /// Deletes a coordinator: when this returns, the local part is gone and its name is free.
+    /// What is left to do elsewhere is remembered.
+    pub async fn delete(
+        &self,
+        service: &ServiceName,
+        expected: Option<&Revision>,
+        access: Access,
+    ) -> Result<(), Failure> {
+        let fail = |error: StoreError| Failure::of_service(error, service);
+        {
+            let _turn = self.memory.records.take(service).await;
+            if let Some(mut record) = self.journal.federation(service).await? {
+                let stored = self.services.get(service).await.map_err(fail)?;
+                if let (Some(stored), Some(expected)) = (&stored, expected)
+                    && stored.revision != *expected
+                {
+                    return Err(Failure::of_service(StoreError::Conflict, service));
+                }
+                record.access = Access { grant: record.access.grant.take().or(access.grant), ..access };
+                if let Some(stored) = stored {
+                    let sensitive = self.services.reveal(service).await.map_err(fail)?;
+                    record.access.logins = logins(&stored.service.definition, &sensitive);
+                }
+                record.leaving.extend(present(&record));
+                record.deleted = Some(self.now());
+                self.journal.put_federation(&record).await?;
+            }
+        }
+        self.services.remove(service, expected).await.map_err(fail)?;
+        self.memory.nudge.notify_one();
+        Ok(())
+    }
+
+    /// Goes on with removing what is left of deleted federations. Returns how many are not done
+    /// yet, and the grants that nobody needs any more.
+    pub async fn finish_deleted(&self) -> Result<(usize, Vec<(ServiceName, String)>), Failure> {
+        let (mut open, mut released) = (0, Vec::new());
+        for record in self.journal.federations().await? {
+            let Some(since) = record.deleted else { continue };
+            self.finish_local_part(&record).await?;
+            let given_up = self.now().saturating_sub(since) > PATIENCE;
+            if !self.remove_members(&record).await?.troubles().is_empty() && !given_up {
+                open += 1;
+                continue;
+            }
+            if given_up {
+                let name = &record.own.service_name;
+                self.note(&record.owner, "removal-given-up", name, &record.federation_id, "").await;
+            }
+            self.journal.remove_federation(&record.federation_id, &record.own.service_name).await?;
+            self.memory.states.forget(&record.federation_id);
+            released.extend(record.access.grant.clone().map(|grant| (record.own.service_name.clone(), grant)));
+        }
+        Ok((open, released))
+    }
+
+    /// A crash may have come between the tombstone and the removal of the service.
+    async fn finish_local_part(&self, record: &FederationRecord) -> Result<(), Failure> {
+        let name = &record.own.service_name;
+        let stored = self.services.get(name).await.map_err(|error| Failure::of_service(error, name))?;
+        match stored {
+            Some(stored) if federation_of(&stored.service.definition) == record.federation_id => {
+                match self.services.remove(name, Some(&stored.revision)).await {
+                    Ok(()) | Err(StoreError::NotFound | StoreError::Conflict) => Ok(()),
+                    Err(error) => Err(Failure::of_service(error, name)),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn remove_members(&self, record: &FederationRecord) -> Result<Repair, Failure> {
+        let operation = self.new_id();
+        let mut round = Round { record, access: &record.access, operation: &operation, changes: Changes::default() };
+        let repair = self.see_off(&mut round).await;
+        let changes = round.changes;
+        self.keep_changes(record, changes).await?;
+        Ok(repair)
+    }
+}
+
+/// Every member that is there, on its way out.
+pub(crate) fn present(record: &FederationRecord) -> BTreeMap<MemberId, Leaving> {
+    let members = record.membership.members().filter(|_| record.role == Role::Coordinator);
+    members.map(|(id, known)| (id.clone(), leaving(record, id, &known.endpoint.value, true))).collect()
+}
+
+pub(crate) fn leaving(
+    record: &FederationRecord,
+    id: &MemberId,
+    place: &oscar_model::federation::membership::Place,
+    delete: bool,
+) -> Leaving {
+    let audience = record.sent.get(id).map_or(Audience::Ours, |sent| sent.audience);
+    Leaving { contact: contact(place, Some(audience)), delete }
+}

@@ -1,0 +1,491 @@
+//! Services that are in a federation, as the use cases meet them: as coordinators, and as
+//! replicas that others deploy here.
+
+use std::sync::Arc;
+
+use oscar_model::access::{Action as Wish, decide};
+use oscar_model::federation::Federation;
+use oscar_model::federation::edit::{Edit, is_same};
+use oscar_model::federation::expand::{FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION, REFRESH_TOKEN};
+use oscar_model::federation::plan::{Act, Found};
+use oscar_model::federation::record::{Access, AuditRecord, FederationRecord, Role};
+use oscar_model::federation::sync::in_sync;
+use oscar_model::federation::topology::MemberId;
+use oscar_model::identity::Principal;
+use oscar_model::name::ServiceName;
+use oscar_model::secret::Secret;
+use oscar_model::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE_ANNOTATION, Sensitive, Service};
+
+use crate::deploy::{Action, Change, Consequences, Former, Terms, done, is_token, owner_of};
+use crate::failure::Failure;
+use crate::federate::{Create, Edited, KeyHolder, Member, MemberOutcome, View, federation_of};
+use crate::manager::Manager;
+use crate::ports::mint::{GrantStatus, Submission};
+use crate::ports::peers::{Exchange, Invitation};
+use crate::ports::services::{Revision, Stored};
+
+/// A federation with what is known of the owner's refresh token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    pub view: View,
+    pub token: Option<GrantStatus>,
+}
+
+impl Manager {
+    fn member(&self) -> Member {
+        Member { services: self.ports.services.clone(), journal: self.federator.journal.clone() }
+    }
+
+    /// Takes away what only a manager writes, gives the cluster a name if it has none, and tells
+    /// whether the definition deploys replicas.
+    pub(crate) fn mark_coordinator(&self, definition: &mut Definition) -> bool {
+        if definition.is_worker() {
+            return false;
+        }
+        definition.annotations.remove(FEDERATION_ID_ANNOTATION);
+        definition.annotations.remove(OPERATION_ANNOTATION);
+        let deploys = definition.federation.as_ref().is_some_and(Federation::deploys);
+        if deploys && definition.cluster_id.is_empty() {
+            definition.cluster_id.clone_from(&self.federator.own.cluster_id);
+        }
+        deploys
+    }
+
+    pub(crate) async fn is_coordinator(&self, name: &ServiceName) -> Result<bool, Failure> {
+        let record = self.federator.journal.federation(name).await?;
+        Ok(record.is_some_and(|record| record.role == Role::Coordinator))
+    }
+
+    /// Stores the refresh token that came with a definition apart, and tells how the owner is
+    /// represented elsewhere.
+    async fn access(
+        &self,
+        service: &Service,
+        sensitive: &mut Sensitive,
+        known: Option<&FederationRecord>,
+        terms: &Terms,
+        strict: bool,
+    ) -> Result<(Access, Vec<String>), Failure> {
+        let token = sensitive.environment.remove(REFRESH_TOKEN).unwrap_or_default();
+        let logins = crate::federate::logins(&service.definition, sensitive);
+        let mut access = Access { logins, bearer: terms.bearer.clone(), grant: None };
+        access.grant = known.and_then(|record| record.access.grant.clone());
+        let mut warnings = Vec::new();
+        if !token.is_blank() && !terms.dry_run {
+            let submission = Submission {
+                owner: &service.owner,
+                namespace: &service.namespace,
+                service: service.name(),
+                token: &token,
+                bearer: terms.bearer.as_ref().map(|bearer| &bearer.token),
+                strict,
+            };
+            let submitted = self.federator.mint.submit(submission).await.map_err(Failure::RefreshToken)?;
+            warnings.extend(submitted.warning);
+            if let Some(former) = access.grant.replace(submitted.grant.clone()).filter(|id| *id != submitted.grant) {
+                self.federator.mint.release(&former, service.name()).await;
+            }
+        }
+        Ok((access, warnings))
+    }
+
+    pub(crate) async fn create_federation(
+        &self,
+        service: Service,
+        mut sensitive: Sensitive,
+        replaces: Option<Revision>,
+        terms: Terms,
+    ) -> Result<Change, Failure> {
+        let action = if replaces.is_some() { Action::Update } else { Action::Create };
+        let (access, warnings) = self.access(&service, &mut sensitive, None, &terms, true).await?;
+        let (name, grant) = (service.name().clone(), access.grant.clone());
+        let prepared = self.federator.prepare(Create { service: service.clone(), sensitive, access, replaces }).await;
+        let created = match prepared {
+            Ok(prepared) => {
+                let steps = prepared.steps().iter().map(|step| (step.member.clone(), step.act)).collect();
+                let consequences = Consequences { steps, troubles: Vec::new(), warnings };
+                if terms.dry_run {
+                    return Ok(Change { action, service, revision: None, federation: Some(consequences) });
+                }
+                self.federator.execute(prepared).await.map(|stored| (stored, consequences))
+            }
+            Err(failure) => Err(failure),
+        };
+        match created {
+            Ok((stored, consequences)) => Ok(Change { federation: Some(consequences), ..done(action, &stored) }),
+            Err(failure) => {
+                if let Some(grant) = grant {
+                    self.federator.mint.release(&grant, &name).await;
+                }
+                Err(failure.into())
+            }
+        }
+    }
+
+    /// Members that appear for the first time are created all or nothing; later changes are
+    /// stored and reach each member as it can be reached.
+    pub(crate) async fn update_federation(
+        &self,
+        stored: &Stored,
+        service: Service,
+        mut sensitive: Sensitive,
+        same: bool,
+        terms: Terms,
+    ) -> Result<Change, Failure> {
+        let record = self.federator.journal.federation(service.name()).await?;
+        let Some(record) = record else {
+            return self.create_federation(service, sensitive, Some(stored.revision.clone()), terms).await;
+        };
+        if terms.dry_run {
+            let action = if same { Action::Nothing } else { Action::Update };
+            let federation = Some(self.foresee(&record, &service, &sensitive).await);
+            return Ok(Change { action, service, revision: None, federation });
+        }
+        let (access, warnings) = self.access(&service, &mut sensitive, Some(&record), &terms, true).await?;
+        let (stored, Edited { troubles }) = self.federator.update(stored, service, sensitive, access).await?;
+        let consequences = Consequences { steps: Vec::new(), troubles, warnings };
+        Ok(Change { federation: Some(consequences), ..done(Action::Update, &stored) })
+    }
+
+    /// What an update would mean for the members, from what is known; nobody is asked.
+    async fn foresee(&self, record: &FederationRecord, service: &Service, _: &Sensitive) -> Consequences {
+        let federation = service.definition.federation.iter().filter(|federation| federation.deploys());
+        let wanted: Vec<_> = federation.flat_map(|federation| &federation.members).filter_map(MemberId::of).collect();
+        let known: Vec<_> = record.membership.members().map(|(id, _)| id.clone()).collect();
+        let mut steps = Vec::new();
+        for id in &wanted {
+            steps.push((id.clone(), if known.contains(id) { Act::Update } else { Act::Create }));
+        }
+        steps.extend(known.into_iter().filter(|id| !wanted.contains(id)).map(|id| (id, Act::Delete)));
+        Consequences { steps, ..Consequences::default() }
+    }
+
+    pub(crate) async fn consequences_of_removal(&self, name: &ServiceName) -> Result<Option<Consequences>, Failure> {
+        let record = self.federator.journal.federation(name).await?;
+        Ok(record.filter(|record| record.role == Role::Coordinator).map(|record| {
+            let steps = record.membership.members().map(|(id, _)| (id.clone(), Act::Delete)).collect();
+            Consequences { steps, ..Consequences::default() }
+        }))
+    }
+
+    pub(crate) async fn remove_stored(&self, stored: &Stored, terms: &Terms) -> Result<(), Failure> {
+        let name = stored.service.name();
+        if self.is_coordinator(name).await? {
+            let access = Access { bearer: terms.bearer.clone(), ..Access::default() };
+            return self.federator.delete(name, Some(&stored.revision), access).await;
+        }
+        let removed = self.ports.services.remove(name, Some(&stored.revision)).await;
+        removed.map_err(|error| Failure::of_service(error, name))
+    }
+
+    /// A replica is its coordinator's; whoever wants it for himself takes it out first.
+    pub(crate) async fn release_replica(&self, stored: &Stored, terms: &Terms) -> Result<(), Failure> {
+        let definition = &stored.service.definition;
+        if !definition.is_worker() || federation_of(definition).is_empty() {
+            return Ok(());
+        }
+        if !terms.detach {
+            let service = stored.service.name().clone();
+            return Err(Failure::Replica { service, coordinator: coordinator_named_in(definition) });
+        }
+        if terms.dry_run { Ok(()) } else { self.federator.detach(stored.service.name()).await }
+    }
+
+    /// A coordinator of our kind writes a replica here: creates it, takes over a plain service of
+    /// the owner's, or updates it.
+    pub(crate) async fn deploy_replica(
+        &self,
+        principal: &Principal,
+        mut definition: Definition,
+        token: &Secret,
+        terms: &Terms,
+    ) -> Result<Change, Failure> {
+        let name = definition.name.clone();
+        let _turn = self.turns.take(&name).await;
+        let stored = match self.stored_for(principal, &name).await {
+            Ok(stored) => Some(stored),
+            Err(Failure::NotFound(_)) => None,
+            Err(failure) => return Err(failure),
+        };
+        if let Some(stored) = &stored {
+            if !decide(principal, Wish::Change, &stored.service) {
+                let visible = decide(principal, Wish::See, &stored.service);
+                return Err(if visible { Failure::NotOwner(name) } else { Failure::NotVisible(name) });
+            }
+            if let Some(change) = self.written_by_hand(stored, &definition, terms).await? {
+                return Ok(change);
+            }
+        }
+        let former = stored.as_ref().map_or(Former::None, |stored| Former::Of(&stored.service.definition));
+        self.complete(principal, &mut definition, former).await?;
+        let action = if stored.is_some() { Action::Update } else { Action::Create };
+        let (owner, owner_name) = owner_of(principal);
+        let namespace = self.onboarding.home(&owner, &owner_name).await?.namespace;
+        if terms.dry_run {
+            let _ = Sensitive::take_from(&mut definition);
+            let service =
+                Service { definition, owner, owner_name, token: token.clone(), namespace, bucket_list: Vec::new() };
+            return Ok(Change { action, service, revision: None, federation: None });
+        }
+        let token = if is_token(token.expose()) { token.clone() } else { self.new_token() };
+        self.member().deploy(principal, &namespace, definition, &token).await?;
+        let stored = self.stored(&name).await?;
+        Ok(done(action, &stored))
+    }
+
+    /// Writes that carry the marks of a replica and yet are not its coordinator's: somebody sent
+    /// back what he was shown, or a foreign mesh worker tells its coordinator of members.
+    async fn written_by_hand(
+        &self,
+        stored: &Arc<Stored>,
+        definition: &Definition,
+        terms: &Terms,
+    ) -> Result<Option<Change>, Failure> {
+        let name = stored.service.name();
+        let there = &stored.service.definition;
+        if self.is_coordinator(name).await? {
+            let edit = additions(there, definition);
+            if !terms.dry_run && !edit.is_empty() {
+                self.federator.edit(name, &edit, Access::default()).await?;
+            }
+            let stored = self.stored(name).await?;
+            return Ok(Some(done(Action::Update, &stored)));
+        }
+        let same_operation =
+            there.annotations.get(OPERATION_ANNOTATION) == definition.annotations.get(OPERATION_ANNOTATION);
+        if federation_of(there) != federation_of(definition) || !same_operation {
+            return Ok(None);
+        }
+        if in_sync(definition, there) || terms.dry_run {
+            return Ok(Some(done(Action::Nothing, stored)));
+        }
+        Err(Failure::Replica { service: name.clone(), coordinator: coordinator_named_in(there) })
+    }
+
+    /// What a coordinator of that federation finds under a name here.
+    pub async fn look_at_replica(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        federation_id: &str,
+    ) -> Result<Found, Failure> {
+        self.member().look(principal, name, federation_id).await
+    }
+
+    /// Whether a replica was a plain service before.
+    pub async fn is_adopted(&self, stored: &Stored) -> bool {
+        let federation_id = federation_of(&stored.service.definition);
+        if federation_id.is_empty() || !stored.service.definition.is_worker() {
+            return false;
+        }
+        self.member().is_adopted(stored.service.name(), federation_id).await
+    }
+
+    pub async fn withdraw_replica(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        federation_id: &str,
+        delete: bool,
+    ) -> Result<(), Failure> {
+        let _turn = self.turns.take(name).await;
+        self.member().withdraw(principal, name, federation_id, delete).await
+    }
+
+    pub async fn undo_replica(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        operation: &str,
+    ) -> Result<(), Failure> {
+        let _turn = self.turns.take(name).await;
+        self.member().undo(principal, name, operation).await
+    }
+
+    pub async fn join(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        invitation: &Invitation,
+    ) -> Result<(), Failure> {
+        self.federator.accept(principal, name, invitation).await
+    }
+
+    pub async fn key_holder(&self, name: &ServiceName, key: &str) -> Option<KeyHolder> {
+        self.federator.key_holder(name, key).await
+    }
+
+    pub async fn sync(&self, holder: &KeyHolder, name: &ServiceName, exchange: &Exchange) -> Result<Exchange, Failure> {
+        self.federator.answer(holder, name, exchange).await
+    }
+
+    /// The federation of a service, for its owner, the administrator or whoever holds its token.
+    pub async fn federation(&self, principal: &Principal, name: &ServiceName) -> Result<Shown, Failure> {
+        let stored = self.in_charge(principal, name).await?;
+        let view = self.federator.view(name, &stored.service.definition).await?;
+        let record = self.federator.journal.federation(name).await?;
+        let token = match record.and_then(|record| record.access.grant) {
+            Some(grant) => self.federator.mint.status(&grant).await,
+            None => None,
+        };
+        Ok(Shown { view, token })
+    }
+
+    /// The service, if the caller may act for its owner or holds its token.
+    async fn in_charge(&self, principal: &Principal, name: &ServiceName) -> Result<Arc<Stored>, Failure> {
+        let stored = self.stored_for(principal, name).await?;
+        let token = matches!(principal, Principal::ServiceToken(of) if of == name);
+        if token || principal.acts_for(&stored.service.owner) {
+            return Ok(stored);
+        }
+        let visible = decide(principal, Wish::See, &stored.service);
+        Err(if visible { Failure::NotOwner(name.clone()) } else { Failure::NotVisible(name.clone()) })
+    }
+
+    /// Changes who is in the federation of a service. In a dry run only says what the members
+    /// would be.
+    pub async fn edit_federation(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        edit: &Edit,
+        terms: Terms,
+    ) -> Result<Edited, Failure> {
+        let stored = self.in_charge(principal, name).await?;
+        if matches!(principal, Principal::ServiceToken(_)) {
+            let stranger = edit
+                .clusters_touched()
+                .find(|id| !self.federator.registry.contains_key(*id) || edit.clusters.contains_key(*id));
+            if let Some(stranger) = stranger {
+                return Err(Failure::NotInRegistry(stranger.to_owned()));
+            }
+        }
+        if terms.dry_run {
+            if !stored.service.definition.is_worker() {
+                self.federator.rehearse(&stored.service.definition, edit)?;
+            }
+            return Ok(Edited::default());
+        }
+        let access = Access { bearer: terms.bearer, ..Access::default() };
+        self.federator.edit(name, edit, access).await
+    }
+
+    /// Looks at every member now instead of at the next tick.
+    pub async fn reconcile_now(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        terms: Terms,
+    ) -> Result<Vec<MemberOutcome>, Failure> {
+        self.in_charge(principal, name).await?;
+        let access = Access { bearer: terms.bearer, ..Access::default() };
+        Ok(self.federator.reconcile(name, Some(access)).await?.outcomes)
+    }
+
+    /// Replaces the refresh token of a federation.
+    pub async fn set_refresh_token(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        token: &Secret,
+        terms: Terms,
+    ) -> Result<Option<String>, Failure> {
+        let stored = self.owned(principal, name).await?;
+        let submission = Submission {
+            owner: &stored.service.owner,
+            namespace: &stored.service.namespace,
+            service: name,
+            token,
+            bearer: terms.bearer.as_ref().map(|bearer| &bearer.token),
+            strict: true,
+        };
+        let submitted = self.federator.mint.submit(submission).await.map_err(Failure::RefreshToken)?;
+        let former = self.federator.hold_grant(name, Some(submitted.grant.clone())).await?;
+        if let Some(former) = former.filter(|former| *former != submitted.grant) {
+            self.federator.mint.release(&former, name).await;
+        }
+        Ok(submitted.warning)
+    }
+
+    /// Revokes the refresh token at its issuer; members stay, and wait for a new one.
+    pub async fn revoke_refresh_token(&self, principal: &Principal, name: &ServiceName) -> Result<(), Failure> {
+        self.owned(principal, name).await?;
+        let former = self.federator.hold_grant(name, None).await?;
+        match former {
+            Some(grant) => self.federator.mint.revoke(&grant).await.map_err(Failure::RefreshToken),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Manager::in_charge`], but a service token is not enough.
+    async fn owned(&self, principal: &Principal, name: &ServiceName) -> Result<Arc<Stored>, Failure> {
+        let stored = self.in_charge(principal, name).await?;
+        if matches!(principal, Principal::ServiceToken(_)) {
+            return Err(Failure::NotOwner(name.clone()));
+        }
+        match self.federator.journal.federation(name).await? {
+            Some(record) if record.role == Role::Coordinator => Ok(stored),
+            Some(_) => {
+                let coordinator = coordinator_named_in(&stored.service.definition);
+                Err(Failure::Replica { service: name.clone(), coordinator })
+            }
+            None => Err(Failure::NoFederation(name.clone())),
+        }
+    }
+
+    /// What was done elsewhere in the name of this caller, newest first; the administrator sees
+    /// everything.
+    pub async fn audit(&self, principal: &Principal, most: usize) -> Result<Vec<AuditRecord>, Failure> {
+        let records = self.federator.audit.recent(most.min(10_000)).await?;
+        Ok(match principal {
+            Principal::Admin => records,
+            Principal::User(user) => {
+                let own = user.subject.as_str();
+                records.into_iter().filter(|record| record.owner == own).collect()
+            }
+            Principal::ServiceToken(_) => Vec::new(),
+        })
+    }
+
+    /// One round of everything that federations need: ends what a crash left open, goes on with
+    /// removals, looks at every federation that is coordinated here. Returns how many members
+    /// are not as they should be.
+    pub async fn tick_federations(&self) -> Result<usize, Failure> {
+        let mut open = self.federator.recover().await?;
+        let (unfinished, released) = self.federator.finish_deleted().await?;
+        open += unfinished;
+        for (service, grant) in released {
+            self.federator.mint.release(&grant, &service).await;
+        }
+        let records = self.federator.journal.federations().await?;
+        let living = records.into_iter().filter(|record| record.deleted.is_none());
+        let coordinated = living.filter(|record| record.role == Role::Coordinator);
+        let rounds = coordinated.map(|record| async move {
+            match self.federator.reconcile(&record.own.service_name, None).await {
+                Ok(repair) => repair.troubles().len(),
+                Err(_) => 1,
+            }
+        });
+        open += futures::future::join_all(rounds).await.into_iter().sum::<usize>();
+        Ok(open)
+    }
+}
+
+fn coordinator_named_in(definition: &Definition) -> String {
+    let annotation = |key: &str| definition.annotations.get(key).map_or("", String::as_str);
+    format!("{}/{}", annotation(ORIGIN_CLUSTER_ANNOTATION), annotation(ORIGIN_SERVICE_ANNOTATION))
+}
+
+/// Members that a foreign worker knows and its coordinator does not.
+fn additions(coordinator: &Definition, told: &Definition) -> Edit {
+    let known = coordinator.federation.iter().flat_map(|federation| &federation.members);
+    let known: Vec<_> = known.collect();
+    let own = MemberId::own(coordinator);
+    let told_members = told.federation.iter().flat_map(|federation| &federation.members);
+    let add = told_members
+        .filter(|member| MemberId::of(member).is_some_and(|id| id != own))
+        .filter(|member| !known.iter().any(|known| is_same(&known.target, &member.target)))
+        .cloned()
+        .collect();
+    Edit { add, ..Edit::default() }
+}

@@ -1,0 +1,88 @@
+//! Tokens of owners, made from the refresh tokens that they left here.
+
+use async_trait::async_trait;
+use oscar_model::federation::record::{GrantState, Seconds};
+use oscar_model::identity::Owner;
+use oscar_model::name::ServiceName;
+use oscar_model::secret::Secret;
+
+/// Contract: errors are sentences for the owner and hold no token.
+#[async_trait]
+pub trait Mint: Send + Sync {
+    /// An access token of the grant's owner, good for at least the next half minute.
+    async fn mint(&self, grant: &str) -> Result<Secret, String>;
+
+    /// The refresh token itself, for the one case in which its owner chose to share it.
+    async fn reveal(&self, grant: &str) -> Result<Secret, String>;
+
+    /// Stores a refresh token for a service, once for all services that were given the same one.
+    /// A new one is tried; with `strict` one that its issuer refuses is not stored.
+    async fn submit(&self, submission: Submission<'_>) -> Result<Submitted, String>;
+
+    /// The service no longer needs it. The last one revokes it.
+    async fn release(&self, grant: &str, service: &ServiceName);
+
+    /// Revokes it for every service that uses it.
+    async fn revoke(&self, grant: &str) -> Result<(), String>;
+
+    async fn status(&self, grant: &str) -> Option<GrantStatus>;
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Submission<'a> {
+    pub owner: &'a Owner,
+    pub namespace: &'a str,
+    pub service: &'a ServiceName,
+    pub token: &'a Secret,
+    /// The token of the call that brought it.
+    pub bearer: Option<&'a Secret>,
+    pub strict: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submitted {
+    pub grant: String,
+    pub warning: Option<String>,
+}
+
+/// What may be said of a stored refresh token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantStatus {
+    pub state: GrantState,
+    pub issuer: String,
+    pub client: String,
+    pub submitted: Seconds,
+    pub refreshed: Option<Seconds>,
+    /// How many services use it.
+    pub holders: usize,
+}
+
+/// The adapter of a manager that keeps no refresh tokens.
+pub struct NoMint;
+
+const NONE_KEPT: &str = "this manager keeps no refresh tokens";
+
+#[async_trait]
+impl Mint for NoMint {
+    async fn mint(&self, _grant: &str) -> Result<Secret, String> {
+        Err(NONE_KEPT.to_owned())
+    }
+
+    async fn reveal(&self, _grant: &str) -> Result<Secret, String> {
+        Err(NONE_KEPT.to_owned())
+    }
+
+    async fn submit(&self, _submission: Submission<'_>) -> Result<Submitted, String> {
+        Err(NONE_KEPT.to_owned())
+    }
+
+    async fn release(&self, _grant: &str, _service: &ServiceName) {}
+
+    async fn revoke(&self, _grant: &str) -> Result<(), String> {
+        Err(NONE_KEPT.to_owned())
+    }
+
+    async fn status(&self, _grant: &str) -> Option<GrantStatus> {
+        None
+    }
+}
