@@ -1,5 +1,6 @@
 //! What tests of adapters share. Not part of a release build.
 
 pub mod conformance;
+pub mod conformance_federation;
 pub mod make;
 pub mod world;
