@@ -5,6 +5,7 @@ pub mod body;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod fdl;
+pub mod federation;
 pub mod json;
 pub mod problem;
 pub mod record;

@@ -1,0 +1,3 @@
+//! Federation on the wire.
+
+pub mod channel;
