@@ -3,6 +3,7 @@
 //! [`Kept`] is for what a manager's own store holds: it contains credentials, so the bytes must
 //! go nowhere but into a store that keeps them from other eyes. [`MembershipBody`] holds none.
 
+pub mod channel;
 mod definition;
 mod membership;
 mod parts;

@@ -3,6 +3,7 @@
 mod decode;
 mod decode_parts;
 mod encode;
+mod encode_peer;
 mod encode_providers;
 mod request;
 mod request_parts;
@@ -11,4 +12,5 @@ pub use decode::{Draft, Mode, decode, read};
 pub use decode_parts::{clusters, providers};
 pub(crate) use encode::full;
 pub use encode::{DeploymentSummary, ServiceBody, encode};
+pub use encode_peer::encode_for_peer;
 pub use request::{DefinitionFile, ServiceRequest};
