@@ -191,4 +191,8 @@ pub struct DryRun {
     /// `create`, `update`, `delete` or `none`.
     pub action: String,
     pub service: crate::service::ServiceBody,
+    /// What it would mean for the members of a federation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub federation: Option<crate::federation::replicas::CreatedBody>,
 }

@@ -18,18 +18,27 @@ pub enum Code {
     BodyMalformed,
     BodyTimeout,
     BodyTooLarge,
+    CoordinatorSilent,
     DefinitionInvalid,
-    FederationUnavailable,
+    FederationCredentials,
+    FederationRefused,
+    FederationRolledBack,
+    FederationUnreachable,
     Internal,
     IssuerUnreachable,
+    MemberInner,
     NotAdministrator,
     NotAuthenticated,
+    NotFederated,
     NotFound,
+    NotInRegistry,
     NotOwner,
     NotVisible,
     QueryInvalid,
+    RefreshTokenRefused,
     RevisionMismatch,
     ServiceExists,
+    ServiceIsReplica,
     ServiceNotFound,
     ServiceUnreadable,
     StoreForbidden,
@@ -45,18 +54,27 @@ impl Code {
         Self::BodyMalformed,
         Self::BodyTimeout,
         Self::BodyTooLarge,
+        Self::CoordinatorSilent,
         Self::DefinitionInvalid,
-        Self::FederationUnavailable,
+        Self::FederationCredentials,
+        Self::FederationRefused,
+        Self::FederationRolledBack,
+        Self::FederationUnreachable,
         Self::Internal,
         Self::IssuerUnreachable,
+        Self::MemberInner,
         Self::NotAdministrator,
         Self::NotAuthenticated,
+        Self::NotFederated,
         Self::NotFound,
+        Self::NotInRegistry,
         Self::NotOwner,
         Self::NotVisible,
         Self::QueryInvalid,
+        Self::RefreshTokenRefused,
         Self::RevisionMismatch,
         Self::ServiceExists,
+        Self::ServiceIsReplica,
         Self::ServiceNotFound,
         Self::ServiceUnreadable,
         Self::StoreForbidden,
@@ -72,18 +90,27 @@ impl Code {
             Code::BodyMalformed => "body-malformed",
             Code::BodyTimeout => "body-timeout",
             Code::BodyTooLarge => "body-too-large",
+            Code::CoordinatorSilent => "coordinator-silent",
             Code::DefinitionInvalid => "definition-invalid",
-            Code::FederationUnavailable => "federation-unavailable",
+            Code::FederationCredentials => "federation-credentials",
+            Code::FederationRefused => "federation-refused",
+            Code::FederationRolledBack => "federation-rolled-back",
+            Code::FederationUnreachable => "federation-unreachable",
             Code::Internal => "internal",
             Code::IssuerUnreachable => "issuer-unreachable",
+            Code::MemberInner => "member-inner",
             Code::NotAdministrator => "not-administrator",
             Code::NotAuthenticated => "not-authenticated",
+            Code::NotFederated => "not-federated",
             Code::NotFound => "not-found",
+            Code::NotInRegistry => "not-in-registry",
             Code::NotOwner => "not-owner",
             Code::NotVisible => "not-visible",
             Code::QueryInvalid => "query-invalid",
+            Code::RefreshTokenRefused => "refresh-token-refused",
             Code::RevisionMismatch => "revision-mismatch",
             Code::ServiceExists => "service-exists",
+            Code::ServiceIsReplica => "service-is-replica",
             Code::ServiceNotFound => "service-not-found",
             Code::ServiceUnreadable => "service-unreadable",
             Code::StoreForbidden => "store-forbidden",
@@ -96,17 +123,21 @@ impl Code {
 
     pub fn status(self) -> u16 {
         match self {
-            Self::BodyMalformed | Self::DefinitionInvalid | Self::QueryInvalid | Self::TokenMalformed => 400,
-            Self::NotAuthenticated | Self::TokenRefused => 401,
-            Self::NotAdministrator | Self::NotOwner | Self::NotVisible => 403,
-            Self::NotFound | Self::ServiceNotFound => 404,
+            Self::BodyMalformed
+            | Self::DefinitionInvalid
+            | Self::QueryInvalid
+            | Self::RefreshTokenRefused
+            | Self::TokenMalformed => 400,
+            Self::FederationCredentials | Self::NotAuthenticated | Self::TokenRefused => 401,
+            Self::NotAdministrator | Self::NotInRegistry | Self::NotOwner | Self::NotVisible => 403,
+            Self::NotFederated | Self::NotFound | Self::ServiceNotFound => 404,
             Self::BodyTimeout => 408,
-            Self::ServiceExists => 409,
+            Self::FederationRefused | Self::MemberInner | Self::ServiceExists | Self::ServiceIsReplica => 409,
             Self::RevisionMismatch => 412,
             Self::BodyTooLarge => 413,
             Self::Internal | Self::ServiceUnreadable | Self::StoreForbidden => 500,
-            Self::FederationUnavailable => 501,
-            Self::AnswerTimeout | Self::IssuerUnreachable | Self::StoreUnavailable => 503,
+            Self::FederationRolledBack | Self::FederationUnreachable => 502,
+            Self::AnswerTimeout | Self::CoordinatorSilent | Self::IssuerUnreachable | Self::StoreUnavailable => 503,
             Self::StoreFull => 507,
         }
     }
@@ -116,21 +147,30 @@ impl Code {
         match self {
             Self::AnswerTimeout
             | Self::BodyTimeout
+            | Self::CoordinatorSilent
+            | Self::FederationRolledBack
+            | Self::FederationUnreachable
             | Self::Internal
             | Self::IssuerUnreachable
             | Self::StoreUnavailable => true,
             Self::BodyMalformed
             | Self::BodyTooLarge
             | Self::DefinitionInvalid
-            | Self::FederationUnavailable
+            | Self::FederationCredentials
+            | Self::FederationRefused
+            | Self::MemberInner
             | Self::NotAdministrator
             | Self::NotAuthenticated
+            | Self::NotFederated
             | Self::NotFound
+            | Self::NotInRegistry
             | Self::NotOwner
             | Self::NotVisible
             | Self::QueryInvalid
+            | Self::RefreshTokenRefused
             | Self::RevisionMismatch
             | Self::ServiceExists
+            | Self::ServiceIsReplica
             | Self::ServiceNotFound
             | Self::ServiceUnreadable
             | Self::StoreForbidden

@@ -159,7 +159,7 @@ fn stamped<T: std::fmt::Debug + Clone>(
 }
 
 fn membership(most: u64) -> impl Strategy<Value = Membership> {
-    let presence = prop_oneof![Just(Presence::Present), Just(Presence::Removed)];
+    let presence = prop_oneof![Just(Presence::Present), Just(Presence::Removed), Just(Presence::Discarded)];
     let attributes = (any::<u32>(), any::<bool>(), btree_map(text(), text(), 0..3), option::of(text()))
         .prop_map(|(priority, ssl_verify, headers, parent)| Attributes { priority, ssl_verify, headers, parent });
     let duty = prop_oneof![Just(Duty::Active), Just(Duty::Paused), Just(Duty::Draining)];
@@ -383,7 +383,7 @@ fn the_membership_of_the_wire_has_this_form() {
     let mut membership = Membership::default();
     let attributes = Attributes { priority: 2, ssl_verify: true, headers: BTreeMap::new(), parent: None };
     membership.add(mk_member(0), attributes, Place::new("https://c", true), "i");
-    membership.remove(&mk_member(0), "i");
+    membership.remove(&mk_member(0), true, "i");
     membership.acknowledge("j");
     let body = serde_json::to_value(MembershipBody::from_membership(&membership)).expect("JSON");
     let at = |time: u64| serde_json::json!({"time": time, "instance": "i"});

@@ -433,6 +433,13 @@ impl Manager {
         }
     }
 
+    /// Every federation of the caller's services here, the deleted ones too; the administrator
+    /// sees all.
+    pub async fn federations(&self, principal: &Principal) -> Result<Vec<FederationRecord>, Failure> {
+        let records = self.federator.journal.federations().await?;
+        Ok(records.into_iter().filter(|record| principal.acts_for(&record.owner)).collect())
+    }
+
     /// What was done elsewhere in the name of this caller, newest first; the administrator sees
     /// everything.
     pub async fn audit(&self, principal: &Principal, most: usize) -> Result<Vec<AuditRecord>, Failure> {

@@ -159,6 +159,9 @@ pub struct JoinBody {
 pub struct WithdrawBody {
     pub federation_id: String,
     pub operation: String,
+    /// Without it, what was created stays as a plain service.
+    #[serde(default)]
+    pub delete: bool,
 }
 
 /// `POST /system/federation/{service}/undo`: take back what that operation did.
@@ -295,11 +298,14 @@ fn presence_word(presence: Presence) -> &'static str {
     match presence {
         Presence::Present => "present",
         Presence::Removed => "removed",
+        Presence::Discarded => "discarded",
     }
 }
 
 fn parse_presence(word: &str) -> Option<Presence> {
-    [Presence::Present, Presence::Removed].into_iter().find(|presence| presence_word(*presence) == word)
+    [Presence::Present, Presence::Removed, Presence::Discarded]
+        .into_iter()
+        .find(|presence| presence_word(*presence) == word)
 }
 
 fn duty_word(duty: Duty) -> &'static str {
@@ -335,7 +341,7 @@ mod tests {
         membership.add(id(0), attributes, Place::new("https://a.example", true), "a");
         membership.add(id(1), Attributes::default(), Place::new("https://b.example", false), "a");
         membership.set_duty(&id(0), Duty::Draining, "b");
-        membership.remove(&id(1), "b");
+        membership.remove(&id(1), true, "b");
         membership.acknowledge("a");
         membership
     }

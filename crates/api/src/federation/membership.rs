@@ -63,6 +63,8 @@ pub struct StampBody {
 pub enum PresenceBody {
     Present,
     Removed,
+    /// Removed, and its service with it where the federation created it.
+    Discarded,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -145,6 +147,7 @@ impl RecordBody {
             presence: WrittenBody::from_written(presence, |presence| match presence {
                 Presence::Present => PresenceBody::Present,
                 Presence::Removed => PresenceBody::Removed,
+                Presence::Discarded => PresenceBody::Discarded,
             }),
             attributes: WrittenBody::from_written(attributes, |attributes| {
                 let Attributes { priority, ssl_verify, headers, parent } = attributes;
@@ -178,6 +181,7 @@ impl RecordBody {
             presence: self.presence.to_written(|presence| match presence {
                 PresenceBody::Present => Presence::Present,
                 PresenceBody::Removed => Presence::Removed,
+                PresenceBody::Discarded => Presence::Discarded,
             }),
             attributes: self.attributes.to_written(|attributes| {
                 let AttributesBody { priority, ssl_verify, headers, parent } = attributes.clone();

@@ -7,6 +7,7 @@ pub mod channel;
 mod definition;
 mod membership;
 mod parts;
+pub mod replicas;
 mod stored;
 
 pub use membership::{

@@ -254,7 +254,7 @@ fn weight(node: &Node) -> Option<u32> {
     u32::try_from(thousandths).ok().filter(|weight| exact && *weight <= 1_000_000_000)
 }
 
-fn member(fields: &Fields<'_>) -> Option<Member> {
+pub(crate) fn member(fields: &Fields<'_>) -> Option<Member> {
     let kind = fields.text("type").to_ascii_lowercase();
     let target = match kind.as_str() {
         "endpoint" => Target::Endpoint { url: fields.text("url") },

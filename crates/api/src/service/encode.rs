@@ -514,7 +514,7 @@ pub(crate) fn federation_body(federation: &Federation) -> FederationBody {
     }
 }
 
-fn delegation_body(delegation: &Delegation) -> Option<DelegationBody> {
+pub(crate) fn delegation_body(delegation: &Delegation) -> Option<DelegationBody> {
     let mode = delegation.mode.map(|mode| mode.as_str().to_owned());
     if delegation.weights.is_empty() {
         return mode.map(DelegationBody::Word);
@@ -523,7 +523,7 @@ fn delegation_body(delegation: &Delegation) -> Option<DelegationBody> {
     Some(DelegationBody::Weighted { mode: mode.unwrap_or_default(), weights })
 }
 
-fn replica_body(member: &Member) -> ReplicaBody {
+pub(crate) fn replica_body(member: &Member) -> ReplicaBody {
     let Member { target, priority, ssl_verify, headers } = member.clone();
     let (kind, cluster_id, service_name, url, parent) = match target {
         Target::Oscar { cluster_id, service_name, parent } => {

@@ -9,8 +9,10 @@ mod request;
 mod request_parts;
 
 pub use decode::{Draft, Mode, decode, read};
+pub(crate) use decode_parts::member;
 pub use decode_parts::{clusters, providers};
 pub(crate) use encode::full;
-pub use encode::{DeploymentSummary, ServiceBody, encode};
+pub use encode::{DelegationBody, DeploymentSummary, ReplicaBody, ServiceBody, encode};
+pub(crate) use encode::{delegation_body, replica_body};
 pub use encode_peer::encode_for_peer;
 pub use request::{DefinitionFile, ServiceRequest};

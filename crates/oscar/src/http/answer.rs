@@ -7,6 +7,7 @@ use oscar_api::fdl::FdlError;
 use oscar_api::json;
 use oscar_api::problem::{Code, ERROR_HEADER, PROBLEM_JSON, Problem};
 use oscar_engine::Failure;
+use oscar_engine::federate::{Kind, MemberOutcome};
 use oscar_engine::ports::StoreError;
 use serde::Serialize;
 
@@ -89,13 +90,30 @@ impl From<Failure> for Refused {
             Failure::NotAdministrator => Code::NotAdministrator,
             Failure::RevisionMismatch(_) => Code::RevisionMismatch,
             Failure::Unreadable { .. } => Code::ServiceUnreadable,
-            Failure::FederationUnavailable => Code::FederationUnavailable,
+            Failure::Obstacles(ref obstacles) => obstacle_code(obstacles),
+            Failure::RolledBack { .. } => Code::FederationRolledBack,
+            Failure::Replica { .. } | Failure::AtCoordinator { .. } => Code::ServiceIsReplica,
+            Failure::CoordinatorSilent { .. } => Code::CoordinatorSilent,
+            Failure::InnerNode(_) => Code::MemberInner,
+            Failure::OtherFederation(_) => Code::FederationRefused,
+            Failure::NotInRegistry(_) => Code::NotInRegistry,
+            Failure::RefreshToken(_) => Code::RefreshTokenRefused,
+            Failure::NoFederation(_) => Code::NotFederated,
             Failure::Store(ref error) => store_code(error),
         };
         if code.status() >= 500 {
             tracing::warn!(code = code.as_str(), "{text}");
         }
         Self::new(code, text)
+    }
+}
+
+/// One code for all: what the caller can change comes before what he has to wait for.
+fn obstacle_code(obstacles: &[MemberOutcome]) -> Code {
+    match obstacles.iter().map(|outcome| outcome.kind).max() {
+        Some(Kind::Taken | Kind::Refused | Kind::Unfit) => Code::FederationRefused,
+        Some(Kind::Credentials) => Code::FederationCredentials,
+        Some(Kind::Unreachable | Kind::Well) | None => Code::FederationUnreachable,
     }
 }
 

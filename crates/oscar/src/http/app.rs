@@ -8,7 +8,7 @@ use oscar_engine::ports::identity::Identity;
 use oscar_model::secret::Secret;
 
 pub struct App {
-    pub manager: Manager,
+    pub manager: Arc<Manager>,
     pub identity: Arc<dyn Identity>,
     pub admin: AdminAccount,
     pub facts: Facts,
@@ -43,4 +43,6 @@ pub struct Facts {
     pub oidc_groups: Vec<String>,
     /// Answer browsers of other origins here, because nothing stands before the manager.
     pub cors: bool,
+    /// A refresh token older than this should be replaced.
+    pub oldest_refresh_token: Duration,
 }

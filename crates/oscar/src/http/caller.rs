@@ -3,11 +3,13 @@
 
 use axum::http::{HeaderMap, Uri, header};
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use oscar_api::problem::Code;
 use oscar_engine::ports::identity::Refusal;
+use oscar_model::federation::record::Bearer;
 use oscar_model::identity::Principal;
 use oscar_model::name::ServiceName;
+use oscar_model::secret::Secret;
 
 use super::answer::Refused;
 use super::app::App;
@@ -30,6 +32,24 @@ fn claim(headers: &HeaderMap) -> Claim<'_> {
         Claim::Bearer(rest.trim())
     } else {
         Claim::Nothing
+    }
+}
+
+/// The bearer token of a request with the end of its life, when it is one that ends: it may
+/// speak for its holder elsewhere as long as it lasts.
+pub(super) fn bearer_of(headers: &HeaderMap) -> Option<Bearer> {
+    let Claim::Bearer(token) = claim(headers) else { return None };
+    let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    let claims: serde_json::Value = serde_json::from_slice(&payload).ok()?;
+    let expires = claims.get("exp")?.as_u64()?;
+    Some(Bearer { token: Secret::new(token), expires })
+}
+
+/// The key of a member that a request offers.
+pub(super) fn offered_key(headers: &HeaderMap) -> Option<&str> {
+    match claim(headers) {
+        Claim::Bearer(key) if key.starts_with("omk_") => Some(key),
+        _ => None,
     }
 }
 

@@ -30,7 +30,20 @@ const ONE: &[Code] =
 
 const BODY: &[Code] = &[Code::BodyMalformed, Code::BodyTimeout, Code::BodyTooLarge];
 
-const DEFINITION: &[Code] = &[Code::QueryInvalid, Code::DefinitionInvalid, Code::FederationUnavailable];
+const DEFINITION: &[Code] = &[Code::QueryInvalid, Code::DefinitionInvalid];
+
+/// Replicas are deployed, or a replica is touched.
+const MEMBERS: &[Code] = &[
+    Code::CoordinatorSilent,
+    Code::FederationCredentials,
+    Code::FederationRefused,
+    Code::FederationRolledBack,
+    Code::FederationUnreachable,
+    Code::NotOwner,
+    Code::NotVisible,
+    Code::RefreshTokenRefused,
+    Code::ServiceIsReplica,
+];
 
 macro_rules! refusals {
     ($($(#[$comment:meta])* $name:ident: $($codes:expr),+;)+) => {$(
@@ -51,9 +64,15 @@ refusals! {
     ConfigRefusals: USERS, BODY, &[Code::NotAdministrator];
     ListRefusals: USERS, &[Code::QueryInvalid];
     GetRefusals: USERS, ONE;
-    CreateRefusals: USERS, BODY, DEFINITION, &[Code::ServiceExists];
-    UpdateRefusals: USERS, BODY, DEFINITION, ONE, &[Code::NotOwner, Code::RevisionMismatch];
-    DeleteRefusals: USERS, ONE, &[Code::NotOwner, Code::RevisionMismatch];
+    CreateRefusals: USERS, BODY, DEFINITION, MEMBERS, &[Code::ServiceExists, Code::ServiceUnreadable];
+    UpdateRefusals: USERS, BODY, DEFINITION, MEMBERS, ONE, &[Code::RevisionMismatch, Code::ServiceExists];
+    DeleteRefusals: USERS, ONE, MEMBERS, &[Code::RevisionMismatch];
+    FederationGetRefusals: USERS, ONE, &[Code::NotOwner, Code::NotFederated];
+    FederationEditRefusals: USERS, BODY, DEFINITION, ONE, MEMBERS,
+        &[Code::MemberInner, Code::NotFederated, Code::NotInRegistry, Code::RevisionMismatch, Code::ServiceExists];
+    ChannelRefusals: BODY, ONE,
+        &[Code::FederationRefused, Code::NotAuthenticated, Code::StoreForbidden, Code::StoreFull, Code::StoreUnavailable,
+          Code::TokenRefused];
 }
 
 fn refusals(lists: &[&[Code]]) -> BTreeMap<String, RefOr<Response>> {

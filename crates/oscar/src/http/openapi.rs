@@ -6,7 +6,7 @@ use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
-use super::handlers::{config, info, services};
+use super::handlers::{channel, config, federation, info, services};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -28,6 +28,24 @@ use super::handlers::{config, info, services};
         services::get_service,
         services::delete_service,
         services::check_auth,
+        federation::get_audit,
+        federation::list_federations,
+        federation::get_federation,
+        federation::add_members,
+        federation::update_members,
+        federation::remove_members,
+        federation::reconcile,
+        federation::get_token,
+        federation::put_token,
+        federation::delete_token,
+        federation::get_replicas,
+        federation::add_replicas,
+        federation::update_replicas,
+        federation::remove_replicas,
+        channel::join,
+        channel::sync,
+        channel::undo,
+        channel::withdraw,
     ),
     components(schemas(oscar_api::problem::Problem)),
     modifiers(&Security, &Manager),

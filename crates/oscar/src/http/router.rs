@@ -16,7 +16,7 @@ use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, Expos
 
 use super::answer::Refused;
 use super::app::App;
-use super::handlers::{config, info, services};
+use super::handlers::{channel, config, federation, info, services};
 
 /// Who may call a route at all; what they may see through it is decided below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub enum Access {
     /// The same, or whoever holds the token of the service in the path.
     UsersOrServiceToken,
     Administrator,
+    /// A member of the federation of the service in the path, under its key.
+    MemberKey,
 }
 
 pub struct Route {
@@ -54,7 +56,25 @@ routes! {
     get "/health" Anyone info::health;
     get "/system/config" Users config::get_config;
     put "/system/config" Administrator config::put_config;
+    get "/system/audit" Users federation::get_audit;
+    get "/system/federation" Users federation::list_federations;
+    get "/system/federation/{serviceName}" UsersOrServiceToken federation::get_federation;
+    post "/system/federation/{serviceName}" UsersOrServiceToken federation::add_members;
+    put "/system/federation/{serviceName}" UsersOrServiceToken federation::update_members;
+    delete "/system/federation/{serviceName}" UsersOrServiceToken federation::remove_members;
+    post "/system/federation/{serviceName}/join" Users channel::join;
+    post "/system/federation/{serviceName}/reconcile" UsersOrServiceToken federation::reconcile;
+    post "/system/federation/{serviceName}/sync" MemberKey channel::sync;
+    get "/system/federation/{serviceName}/token" Users federation::get_token;
+    put "/system/federation/{serviceName}/token" Users federation::put_token;
+    delete "/system/federation/{serviceName}/token" Users federation::delete_token;
+    post "/system/federation/{serviceName}/undo" Users channel::undo;
+    post "/system/federation/{serviceName}/withdraw" Users channel::withdraw;
     get "/system/info" Users info::get_info;
+    get "/system/replicas/{serviceName}" UsersOrServiceToken federation::get_replicas;
+    post "/system/replicas/{serviceName}" UsersOrServiceToken federation::add_replicas;
+    put "/system/replicas/{serviceName}" UsersOrServiceToken federation::update_replicas;
+    delete "/system/replicas/{serviceName}" UsersOrServiceToken federation::remove_replicas;
     get "/system/services" Users services::list_services;
     post "/system/services" Users services::create_service;
     put "/system/services" Users services::update_service;

@@ -6,10 +6,11 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use oscar_api::body::DryRun;
+use oscar_api::federation::replicas::CreatedBody;
 use oscar_api::problem::Code;
 use oscar_api::service::{DefinitionFile, DeploymentSummary, ServiceBody, ServiceRequest, encode};
 use oscar_engine::ports::services::{Entry, Revision};
-use oscar_engine::{Action, Change};
+use oscar_engine::{Action, Change, Consequences, Terms};
 use oscar_model::access::view;
 use oscar_model::identity::Principal;
 use oscar_model::service::Service;
@@ -18,6 +19,7 @@ use super::super::answer::{Refused, json_answer};
 use super::super::app::App;
 use super::super::caller::{authenticate, authenticate_for};
 use super::super::documented::{CreateRefusals, DeleteRefusals, GetRefusals, ListRefusals, UpdateRefusals};
+use super::federation::{step_body, terms};
 use super::extract::{NameInPath, Query, body, definition, guard, service_name};
 
 /// The most services of one page.
@@ -98,6 +100,10 @@ async fn get(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<Re
     let stored = app.manager.service(&principal, &service_name(name)?).await?;
     let mut answer = json_answer(StatusCode::OK, &show(&stored.service, &principal, &Query::of(uri)));
     set_revision(&mut answer, Some(&stored.revision));
+    if stored.service.definition.is_worker() && principal.acts_for(&stored.service.owner) {
+        let adopted = app.manager.is_adopted(&stored).await;
+        set(&mut answer, "oscar-replica", if adopted { "adopted" } else { "created" });
+    }
     Ok(answer)
 }
 
@@ -107,7 +113,7 @@ async fn get(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<Re
     request_body(content((ServiceRequest = "application/json"), (DefinitionFile = "application/yaml")), description = "A service as JSON, or a definition file with one service as YAML."),
     responses(
         (status = 200, description = "What would be stored, with `dry_run`.", body = DryRun),
-        (status = 201, description = "Created.", headers(("Location" = String), ("ETag" = String))),
+        (status = 201, description = "Created; with what became of each member when it has some.", body = CreatedBody, headers(("Location" = String), ("ETag" = String))),
         CreateRefusals))]
 pub(in super::super) async fn create_service(State(app): State<Arc<App>>, request: Request) -> Response {
     let headers = request.headers().clone();
@@ -119,8 +125,14 @@ async fn create(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
     let dry_run = Query::of(request.uri()).flag("dry_run")?;
     let bytes = body(app, request).await?;
     let draft = definition(app, &principal, headers, &bytes).await?;
-    let change = app.manager.create_service(&principal, draft.definition, &draft.token, dry_run).await?;
-    let mut answer = if dry_run { dry(&change, &principal) } else { StatusCode::CREATED.into_response() };
+    let terms = terms(app, &principal, headers, dry_run);
+    let change = app.manager.create(&principal, draft.definition, &draft.token, terms).await?;
+    let mut answer = match &change.federation {
+        _ if dry_run => dry(&change, &principal),
+        // Clients of OSCAR read nothing here; ours show what became of each member.
+        Some(consequences) => json_answer(StatusCode::CREATED, &created(consequences)),
+        None => StatusCode::CREATED.into_response(),
+    };
     if !dry_run {
         set(&mut answer, "location", &format!("/system/services/{}", change.service.name()));
     }
@@ -132,6 +144,7 @@ async fn create(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
 #[utoipa::path(put, path = "/system/services",
     params(
         ("dry_run" = Option<bool>, Query, description = "Only say what would be stored."),
+        ("detach" = Option<bool>, Query, description = "Take a replica out of its federation first."),
         ("If-Match" = Option<String>, Header, description = "Only if this is still its `ETag`."),
     ),
     request_body(content((ServiceRequest = "application/json"), (DefinitionFile = "application/yaml")), description = "The whole service; blank secrets keep what is stored."),
@@ -146,11 +159,20 @@ pub(in super::super) async fn update_service(State(app): State<Arc<App>>, reques
 
 async fn update(app: &App, headers: &HeaderMap, request: Request) -> Result<Response, Refused> {
     let principal = authenticate(app, headers).await?;
-    let dry_run = Query::of(request.uri()).flag("dry_run")?;
+    let query = Query::of(request.uri());
+    let (dry_run, detach) = (query.flag("dry_run")?, query.flag("detach")?);
     let bytes = body(app, request).await?;
     let draft = definition(app, &principal, headers, &bytes).await?;
-    let change = app.manager.update_service(&principal, draft.definition, &guard(headers), dry_run).await?;
-    let mut answer = if dry_run { dry(&change, &principal) } else { StatusCode::NO_CONTENT.into_response() };
+    let terms = Terms { guard: guard(headers), detach, ..terms(app, &principal, headers, dry_run) };
+    let change = app.manager.update(&principal, draft.definition, &draft.token, terms).await?;
+    let mut answer = match &change.federation {
+        _ if dry_run => dry(&change, &principal),
+        Some(Consequences { troubles, warnings, .. }) if !troubles.is_empty() || !warnings.is_empty() => {
+            let all: Vec<_> = troubles.iter().map(ToString::to_string).chain(warnings.iter().cloned()).collect();
+            format!("Updated with federation warnings: [{}]", all.join("; ")).into_response()
+        }
+        _ => StatusCode::NO_CONTENT.into_response(),
+    };
     set_revision(&mut answer, change.revision.as_ref());
     Ok(answer)
 }
@@ -160,6 +182,7 @@ async fn update(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
     params(
         ("serviceName" = String, Path, description = "Its name.", pattern = "^[a-z0-9]([a-z0-9-]{0,37}[a-z0-9])?$", example = "cowsay"),
         ("dry_run" = Option<bool>, Query, description = "Only say what would be removed."),
+        ("detach" = Option<bool>, Query, description = "Take a replica out of its federation first."),
         ("If-Match" = Option<String>, Header, description = "Only if this is still its `ETag`."),
     ),
     responses(
@@ -177,8 +200,10 @@ pub(in super::super) async fn delete_service(
 
 async fn remove(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<Response, Refused> {
     let principal = authenticate(app, headers).await?;
-    let dry_run = Query::of(uri).flag("dry_run")?;
-    let change = app.manager.remove_service(&principal, &service_name(name)?, &guard(headers), dry_run).await?;
+    let query = Query::of(uri);
+    let (dry_run, detach) = (query.flag("dry_run")?, query.flag("detach")?);
+    let terms = Terms { guard: guard(headers), detach, ..terms(app, &principal, headers, dry_run) };
+    let change = app.manager.remove(&principal, &service_name(name)?, terms).await?;
     Ok(match change {
         Some(change) if dry_run => dry(&change, &principal),
         _ => StatusCode::NO_CONTENT.into_response(),
@@ -241,7 +266,15 @@ fn dry(change: &Change, principal: &Principal) -> Response {
         Action::Nothing => "none",
     };
     let service = encode(&change.service, view(principal, &change.service.owner));
-    json_answer(StatusCode::OK, &DryRun { dry_run: true, action: action.to_owned(), service })
+    let federation = change.federation.as_ref().map(created);
+    json_answer(StatusCode::OK, &DryRun { dry_run: true, action: action.to_owned(), service, federation })
+}
+
+fn created(consequences: &Consequences) -> CreatedBody {
+    CreatedBody {
+        members: consequences.steps.iter().map(|(member, act)| step_body(member, *act)).collect(),
+        warnings: consequences.warnings.clone(),
+    }
 }
 
 fn set_revision(answer: &mut Response, revision: Option<&Revision>) {

@@ -1,0 +1,292 @@
+//! The federation of a service, as `/system/replicas/{s}` and `/system/federation/{s}` show and
+//! change it: one resource with two names.
+
+use std::collections::BTreeMap;
+
+use oscar_model::fault::{Faults, quoted};
+use oscar_model::federation::edit::Edit;
+use oscar_model::federation::membership::Duty;
+use oscar_model::federation::{Delegation, Member};
+use oscar_model::service::storage::StorageProviders;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::service::{DelegationBody, ReplicaBody, clusters, delegation_body, member, providers, replica_body};
+use crate::tree::{Fields, Node, Reader};
+
+/// Which of the two names was used: the list is answered under that one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Name {
+    Federation,
+    Replicas,
+}
+
+/// What a service shows of its federation.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = FederationView)]
+pub struct ViewBody {
+    /// `none`, `star`, `tree` or `mesh`.
+    pub topology: String,
+    /// What this service hands jobs to; `null` when that is nobody.
+    #[serde(skip_serializing_if = "Listed::is_absent")]
+    pub members: Listed,
+    /// The same under its other name.
+    #[serde(skip_serializing_if = "Listed::is_absent")]
+    pub replicas: Listed,
+    pub group_id: String,
+    /// How the next cluster for a job is chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub delegation: Option<DelegationBody>,
+    /// What is known of the owner's refresh token, never its value.
+    pub token: Option<TokenBody>,
+    /// The whole topology; the same at every member.
+    pub graph: Option<GraphBody>,
+    /// What went wrong at which member, and when each was seen last.
+    pub conditions: Vec<ConditionBody>,
+    /// Members that are still to be removed, as `<cluster>/<service>`.
+    pub leaving: Vec<String>,
+    /// What did not reach every member yet, after a change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A list that is `null` when it is empty, and absent under the name that was not asked for.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum Listed {
+    #[serde(skip)]
+    Absent,
+    Present(Option<Vec<ReplicaBody>>),
+}
+
+impl Listed {
+    fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+
+    /// Both lists, of which one is absent.
+    pub fn both(name: Name, members: &[Member]) -> (Self, Self) {
+        let list = (!members.is_empty()).then(|| members.iter().map(replica_body).collect());
+        match name {
+            Name::Federation => (Self::Present(list), Self::Absent),
+            Name::Replicas => (Self::Absent, Self::Present(list)),
+        }
+    }
+}
+
+/// The delegation of a definition on the wire.
+pub fn delegation(delegation: &Delegation) -> Option<DelegationBody> {
+    delegation_body(delegation)
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = RefreshTokenState)]
+pub struct TokenBody {
+    /// `valid`, `not-verified` or `sign-in-again`.
+    pub state: String,
+    /// Why it is not valid.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    pub issuer: String,
+    pub client: String,
+    /// Seconds since it was submitted.
+    pub age: u64,
+    /// Seconds since it was used last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub used: Option<u64>,
+    /// How many services use it.
+    pub services: usize,
+    /// It is so old that it should be replaced.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub warning: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = FederationGraph)]
+pub struct GraphBody {
+    pub federation_id: String,
+    pub topology: String,
+    /// As `<cluster>/<service>`.
+    pub coordinator: String,
+    pub nodes: Vec<NodeBody>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = FederationNode)]
+pub struct NodeBody {
+    pub cluster_id: String,
+    pub service_name: String,
+    /// `coordinator` or `worker`.
+    pub role: String,
+    pub endpoint: String,
+    pub priority: u32,
+    /// `active`, `paused` or `draining`.
+    pub duty: String,
+    /// `in-sync`, `pending`, `drifted`, `unreachable`, `refused` or `blocked`.
+    pub state: String,
+    /// Those that it hands jobs to, as `<cluster>/<service>`.
+    pub targets: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = MemberCondition)]
+pub struct ConditionBody {
+    /// As `<cluster>/<service>`.
+    pub member: String,
+    /// What went wrong last; blank when nothing did.
+    pub error: String,
+    /// When it answered last, in seconds since the epoch.
+    pub last_seen: Option<u64>,
+}
+
+/// What became of each member of a new federation.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = FederationCreated)]
+pub struct CreatedBody {
+    pub members: Vec<StepBody>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = FederationStep)]
+pub struct StepBody {
+    pub cluster_id: String,
+    pub service_name: String,
+    /// `create`, `adopt`, `update`, `delete` or `release`.
+    pub action: String,
+}
+
+pub fn duty_word(duty: Duty) -> &'static str {
+    match duty {
+        Duty::Active => "active",
+        Duty::Paused => "paused",
+        Duty::Draining => "draining",
+    }
+}
+
+fn parse_duty(word: &str) -> Option<Option<Duty>> {
+    match word {
+        "active" => Some(Some(Duty::Active)),
+        "paused" => Some(Some(Duty::Paused)),
+        "draining" => Some(Some(Duty::Draining)),
+        _ => None,
+    }
+}
+
+/// What is asked for; the method of the request says what it means.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    pub members: Vec<Member>,
+    pub update: Vec<Member>,
+    pub duty: Option<Duty>,
+    pub edit: Edit,
+    /// Given, but nothing that a member can be told.
+    pub storage_providers: StorageProviders,
+}
+
+/// The body of a change, for documents.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FederationRequest)]
+pub struct RequestBody {
+    /// The members to add (POST), change (PUT) or remove (DELETE). `replicas` is the same.
+    pub members: Option<Vec<MemberRequest>>,
+    pub replicas: Option<Vec<MemberRequest>>,
+    /// PUT: what each of `members` becomes, in the same order.
+    pub update: Option<Vec<MemberRequest>>,
+    /// PUT: `active`, `paused` or `draining`, for all of `members`.
+    pub duty: Option<String>,
+    /// Where the clusters of the members are.
+    pub clusters: Option<BTreeMap<String, ClusterRequest>>,
+    /// DELETE: remove their services too, where this federation created them.
+    pub delete: Option<bool>,
+    /// DELETE: members below a removed one are hung on its parent.
+    pub reparent: Option<bool>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = MemberRequest)]
+pub struct MemberRequest {
+    /// `oscar` (default) or `endpoint`.
+    pub r#type: Option<String>,
+    pub cluster_id: Option<String>,
+    #[schema(max_length = 39)]
+    pub service_name: Option<String>,
+    pub url: Option<String>,
+    pub ssl_verify: Option<bool>,
+    #[schema(minimum = 0, maximum = 1_000_000)]
+    pub priority: Option<u32>,
+    pub headers: Option<BTreeMap<String, String>>,
+    pub parent: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ClusterRequest)]
+pub struct ClusterRequest {
+    pub endpoint: Option<String>,
+    pub auth_user: Option<String>,
+    pub auth_password: Option<String>,
+    pub ssl_verify: Option<bool>,
+}
+
+/// Reads the body of a change. Every fault is told at once.
+pub fn read(node: &Node) -> Result<Request, Faults> {
+    let reader = Reader::new(node, true);
+    let request = {
+        let fields = reader.fields("");
+        let key = if fields.get("members").is_some() { "members" } else { "replicas" };
+        let request = Request {
+            members: list(&fields, key),
+            update: list(&fields, "update"),
+            duty: fields.word("duty", "active, paused or draining", parse_duty),
+            edit: Edit {
+                delete: fields.flag("delete"),
+                reparent: fields.flag("reparent"),
+                clusters: clusters(&fields),
+                ..Edit::default()
+            },
+            storage_providers: providers(&fields),
+        };
+        if request.update.len() > request.members.len() {
+            let found = format!("{} entries", request.update.len());
+            fields.fault("update", found, format!("at most as many as `{key}` ({})", request.members.len()));
+        }
+        if fields.get("members").is_some() && fields.get("replicas").is_some() {
+            fields.fault("replicas", quoted("members"), "one of `members` and `replicas`, which are the same");
+        }
+        request
+    };
+    reader.into_faults().into_result(request)
+}
+
+fn list(fields: &Fields<'_>, key: &str) -> Vec<Member> {
+    let items = fields.items(key).into_iter();
+    items.filter_map(|(node, path)| member(&fields.reader().fields_of(node, &path))).collect()
+}
+
+impl Request {
+    pub fn into_addition(self) -> Edit {
+        Edit { add: self.members, ..self.edit }
+    }
+
+    /// The n-th of `members` becomes the n-th of `update`; a single one is for all, as OSCAR has it.
+    pub fn into_update(self) -> Edit {
+        let mut edit = self.edit;
+        if let Some(duty) = self.duty {
+            edit.duties = self.members.iter().map(|member| (member.target.clone(), duty)).collect();
+        }
+        for (index, was) in self.members.iter().enumerate() {
+            let single = self.update.first().filter(|_| self.update.len() == 1 && self.members.len() == 1);
+            if let Some(becomes) = self.update.get(index).or(single) {
+                edit.update.push((was.target.clone(), becomes.clone()));
+            }
+        }
+        edit
+    }
+
+    pub fn into_removal(self) -> Edit {
+        Edit { remove: self.members.into_iter().map(|member| member.target).collect(), ..self.edit }
+    }
+}
