@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use oscar_engine::testing::conformance;
+use oscar_engine::testing::{conformance, conformance_federation};
 use oscar_local::{LocalStore, Options};
 
 fn mk_store() -> (tempfile::TempDir, Arc<LocalStore>) {
@@ -33,4 +33,20 @@ async fn users_conform() {
 async fn settings_conform() {
     let (_folder, store) = mk_store();
     conformance::settings(store).await;
+}
+
+#[tokio::test]
+async fn what_federations_need_conforms() {
+    let (_folder, store) = mk_store();
+    conformance_federation::journal(store.journal(), "c-").await;
+    conformance_federation::vault(store.vault(), &*store, "c-").await;
+    conformance_federation::audit(store.audit(), "c-").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_federations_need_conforms_on_several_threads() {
+    let (_folder, store) = mk_store();
+    conformance_federation::journal(store.journal(), "c-").await;
+    conformance_federation::vault(store.vault(), &*store, "c-").await;
+    conformance_federation::audit(store.audit(), "c-").await;
 }

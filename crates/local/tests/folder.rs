@@ -27,7 +27,7 @@ async fn what_is_made_is_for_the_owner_alone() {
     let store = LocalStore::open(&data, Options::default()).expect("opened");
     store.create(mk_service("one", &Owner::Admin), Sensitive::default()).await.expect("created");
     assert_eq!(mode(&data), 0o700);
-    for file in ["oscar.db", "oscar.db-wal", "oscar.db-shm", "oscar.lock"] {
+    for file in ["oscar.db", "oscar.db-wal", "oscar.db-shm", "oscar.lock", "secret.key"] {
         assert_eq!(mode(&data.join(file)), 0o600, "{file}");
     }
     drop(store);

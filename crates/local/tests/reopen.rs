@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use oscar_engine::ports::StoreError;
+use oscar_engine::ports::journal::Journal as _;
 use oscar_engine::ports::services::{Entry, Scope, Services as _};
 use oscar_engine::ports::settings::Settings as _;
 use oscar_engine::ports::users::Users as _;
+use oscar_engine::ports::vault::Vault as _;
+use oscar_engine::testing::conformance_federation::{mk_grant, mk_operation};
 use oscar_engine::testing::make::{mk_owner, mk_secretive, mk_service};
 use oscar_local::{LocalStore, Options};
 use oscar_model::identity::Owner;
@@ -128,6 +131,8 @@ async fn a_manager_that_was_killed_lost_nothing_it_had_acknowledged() {
     assert_eq!(all(&store).await.len(), 50);
     let name = mk_service("last", &Owner::Admin).name().clone();
     assert_eq!(store.reveal(&name).await.expect("revealed").environment.len(), 1);
+    assert_eq!(store.operations().await, Ok(vec![mk_operation("op", 1)]));
+    assert_eq!(store.grants().await, Ok(vec![mk_grant("grant", &Owner::Admin, "oscar-svc")]));
 }
 
 #[tokio::test]
@@ -141,6 +146,8 @@ async fn child_writes_and_dies() {
     }
     let (last, sensitive) = mk_secretive("last", &Owner::Admin);
     store.create(last, sensitive).await.expect("created");
+    store.put_operation(&mk_operation("op", 1)).await.expect("put");
+    store.put_grant(&mk_grant("grant", &Owner::Admin, "oscar-svc")).await.expect("put");
     std::process::abort();
 }
 

@@ -3,11 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use oscar_engine::ports::audit::Audit as _;
+use oscar_engine::ports::journal::Journal as _;
 use oscar_engine::ports::services::Services as _;
 use oscar_engine::ports::settings::Settings as _;
 use oscar_engine::ports::users::Users as _;
-use oscar_engine::testing::make::{mk_owner, mk_service};
+use oscar_engine::ports::vault::Vault as _;
+use oscar_engine::testing::conformance_federation::{mk_federation, mk_grant, mk_operation};
+use oscar_engine::testing::make::{mk_owner, mk_secretive, mk_service};
 use oscar_local::{LocalStore, OpenError, Options};
+use oscar_model::federation::record::Former;
 use oscar_model::identity::Owner;
 use oscar_model::service::Sensitive;
 use rusqlite::Connection;
@@ -26,6 +31,11 @@ fn versions() -> Vec<i64> {
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemas")
+}
+
+/// The key that the fixtures with sealed credentials were made with.
+fn options_for(version: i64) -> Options {
+    Options { key: (version >= 3).then_some([7; 32]), ..Options::default() }
 }
 
 fn mk_database(sql: &str) -> TempDir {
@@ -58,7 +68,7 @@ async fn every_older_version_is_brought_up_to_date_with_its_content() {
     assert_eq!(versions(), (1..=latest).collect::<Vec<_>>(), "every version has a fixture");
     for version in versions() {
         let old = mk_old(version);
-        let store = LocalStore::open(old.path(), Options::default()).expect("upgraded");
+        let store = LocalStore::open(old.path(), options_for(version)).expect("upgraded");
         assert_eq!(store.instance_id(), "5f0e1c6a-8d53-4b7e-9a51-0f6f2f6b9d10");
         let service = mk_service("cowsay", &Owner::Admin);
         let stored = store.get(service.name()).await.expect("readable").expect("there");
@@ -75,9 +85,24 @@ async fn every_older_version_is_brought_up_to_date_with_its_content() {
             assert_ne!(other, home);
             assert_eq!(store.image_repositories().await, Ok(vec!["ghcr.io/grycap".into(), "docker.io".into()]));
         }
+        if version >= 3 {
+            has_what_federations_left(&store).await;
+        }
         drop(store);
         assert_eq!(shape(old.path()), (latest, tables.clone()), "upgraded from {version} as made anew");
     }
+}
+
+async fn has_what_federations_left(store: &LocalStore) {
+    assert_eq!(store.operations().await, Ok(vec![mk_operation("op", 10)]));
+    let federation = mk_federation("fed", "cowsay");
+    assert_eq!(store.federation(&federation.own.service_name).await, Ok(Some(federation)));
+    let (service, sensitive) = mk_secretive("cowsay", &mk_owner("someone@egi.eu"));
+    let name = service.name().clone();
+    let former = Former { name: name.clone(), label: "op".to_owned(), service: Some((service, sensitive)) };
+    assert_eq!(store.former(&name, "op").await, Ok(Some(former)));
+    assert_eq!(store.grants().await, Ok(vec![mk_grant("grant", &Owner::Admin, "oscar-svc")]));
+    assert_eq!(store.recent(9).await.expect("read").len(), 1);
 }
 
 #[test]
@@ -89,7 +114,7 @@ fn a_newer_version_is_refused_and_left_alone() {
     connection.pragma_update(None, "user_version", latest + 1).expect("set");
     drop(connection);
     let before = fs::read(&database).expect("read");
-    let refused = LocalStore::open(newer.path(), Options::default()).expect_err("it must be refused");
+    let refused = LocalStore::open(newer.path(), options_for(latest)).expect_err("it must be refused");
     let OpenError::Newer { found, known, .. } = &refused else { panic!("{refused}") };
     assert_eq!((*found, *known), (latest + 1, latest));
     assert!(refused.to_string().contains("newer version"), "{refused}");

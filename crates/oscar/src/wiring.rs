@@ -59,7 +59,10 @@ impl Ground {
         let data = &derived.data;
         match derived.world {
             World::Local => {
-                let options = oscar_local::Options { namespace: settings.text("services_namespace").to_owned() };
+                let options = oscar_local::Options {
+                    namespace: settings.text("services_namespace").to_owned(),
+                    ..oscar_local::Options::default()
+                };
                 let store = LocalStore::open(data, options)?;
                 let cluster = LocalCluster::new(
                     ClusterOptions {

@@ -31,6 +31,18 @@ pub enum OpenError {
     Newer { path: PathBuf, found: i64, known: i64 },
     #[error("the disk of '{path}' cannot share memory between readers and writer; put the data folder on a local disk")]
     NoWal { path: PathBuf },
+    #[error(
+        "the database '{path}' holds sealed credentials and their key is not there; put it back as '{key}' (it is part \
+         of a backup), or give the manager the key they were sealed with"
+    )]
+    NoKey { path: PathBuf, key: PathBuf },
+    #[error(
+        "the database '{path}' holds credentials that were sealed with another key; give the manager that key, or put \
+         back the `secret.key` that belongs to this database (both were left as they are)"
+    )]
+    OtherKey { path: PathBuf },
+    #[error("'{path}' is no key: it has to hold 64 hexadecimal digits; put back the one that belongs to this folder")]
+    BadKey { path: PathBuf },
     #[error("the database '{path}' cannot be opened: {cause}")]
     Database { path: PathBuf, cause: String },
 }

@@ -84,29 +84,30 @@ fn ensure_private_file(path: &Path) -> Result<(), OpenError> {
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(OpenError::NotAFile { path: path.to_owned() });
     }
-    restrict(path).map_err(failed)
+    restrict(path).map_err(failed).map(|_| ())
 }
 
 /// Options for files that only the manager's user may read.
-fn private() -> OpenOptions {
+pub(super) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
 }
 
-/// A restored backup may have come with wider rights.
+/// A restored backup may have come with wider rights. True when they had to be narrowed.
 #[cfg(unix)]
-fn restrict(path: &Path) -> std::io::Result<()> {
+pub(super) fn restrict(path: &Path) -> std::io::Result<bool> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = fs::metadata(path)?.permissions().mode() & 0o777;
     if mode == 0o600 {
-        return Ok(());
+        return Ok(false);
     }
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(mode & 0o077 != 0)
 }
 
 #[cfg(not(unix))]
-fn restrict(path: &Path) -> std::io::Result<()> {
-    fs::metadata(path).map(|_| ())
+pub(super) fn restrict(path: &Path) -> std::io::Result<bool> {
+    fs::metadata(path).map(|_| false)
 }

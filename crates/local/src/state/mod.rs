@@ -2,12 +2,17 @@
 //!
 //! Reads come from an index in memory. Writes go through one thread, which commits what is
 //! waiting together and changes the index only after the commit; so the index is never
-//! ahead of the disk.
+//! ahead of the disk. What federations need is read from the database itself.
+//!
+//! Every value that can hold a credential is sealed; the key is not in the database.
 
 mod errors;
+mod federation;
 mod folder;
 mod index;
+mod key;
 mod schema;
+mod seal;
 mod services;
 mod settings;
 #[cfg(test)]
@@ -22,29 +27,41 @@ use oscar_engine::ports::StoreError;
 use rusqlite::Connection;
 
 use index::Index;
+use seal::Seal;
 use writer::{Change, Writer};
 
 pub use errors::OpenError;
 
 /// What the operator decides about a store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Options {
     /// The namespace of the administrator's services; those of users begin with it.
     pub namespace: String,
+    /// The key that credentials are sealed with; without it one is made and kept in the data
+    /// folder as `secret.key`.
+    pub key: Option<[u8; 32]>,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { namespace, key } = self;
+        out.debug_struct("Options").field("namespace", namespace).field("key", &key.map(|_| "…")).finish()
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { namespace: "oscar-svc".to_owned() }
+        Self { namespace: "oscar-svc".to_owned(), key: None }
     }
 }
 
-/// The ports `Services`, `Users` and `Settings` on one data folder, which no other manager
-/// can use while this one is open.
+/// The ports `Services`, `Users`, `Settings`, `Journal`, `Vault` and `Audit` on one data folder,
+/// which no other manager can use while this one is open.
 pub struct LocalStore {
     namespace: String,
     instance_id: String,
     database: PathBuf,
+    seal: Seal,
     index: Arc<RwLock<Index>>,
     reader: Reader,
     writer: Writer,
@@ -59,7 +76,8 @@ impl LocalStore {
     pub fn open(data: &Path, options: Options) -> Result<Arc<Self>, OpenError> {
         let folder = folder::Folder::claim(data)?;
         let database = folder.database().to_owned();
-        let connection = schema::open(&database)?;
+        let key = key::Key::find(data, options.key)?;
+        let (connection, seal) = schema::open(&database, key)?;
         let failed = |error| OpenError::of_sql(&database, &error);
         let instance_id = schema::ensure_instance_id(&connection).map_err(failed)?;
         let (index, last_revision) = Index::load(&connection).map_err(failed)?;
@@ -73,7 +91,7 @@ impl LocalStore {
             folder,
         })
         .map_err(|cause| OpenError::Folder { path: data.to_owned(), cause })?;
-        Ok(Arc::new(Self { namespace: options.namespace, instance_id, database, index, reader, writer }))
+        Ok(Arc::new(Self { namespace: options.namespace, instance_id, database, seal, index, reader, writer }))
     }
 
     /// The permanent id of this data folder's manager, a UUID.

@@ -5,15 +5,17 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior, params};
 
 use super::errors::OpenError;
+use super::key::{self, Key};
+use super::seal::{Place, Seal};
 
 /// In the header of the file, so that a database of another program is recognised: `OSCR`.
 const APPLICATION_ID: i64 = 0x4F53_4352;
 
 /// The n-th (from zero) brings a database of version n to version n + 1.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     // Services and their secrets. `counters` remembers the last revision that was given out.
     "CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
      CREATE TABLE counters (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -39,23 +41,59 @@ const MIGRATIONS: [&str; 2] = [
          display_name TEXT NOT NULL
      ) STRICT, WITHOUT ROWID;
      CREATE TABLE image_repositories (position INTEGER PRIMARY KEY NOT NULL, repository TEXT NOT NULL) STRICT;",
+    // Credentials are sealed, and federations are remembered. `seal_plain` moves what was plain.
+    "CREATE TABLE sealed_secrets (
+         service TEXT NOT NULL REFERENCES services (name) ON DELETE CASCADE,
+         kind TEXT NOT NULL CHECK (kind IN ('environment', 'cluster')),
+         name TEXT NOT NULL,
+         sealed BLOB NOT NULL,
+         PRIMARY KEY (service, kind, name)
+     ) STRICT, WITHOUT ROWID;
+     CREATE TABLE operations (id TEXT PRIMARY KEY NOT NULL, sealed BLOB NOT NULL) STRICT;
+     CREATE TABLE federations (
+         federation_id TEXT NOT NULL,
+         service TEXT NOT NULL,
+         sealed BLOB NOT NULL,
+         PRIMARY KEY (federation_id, service)
+     ) STRICT;
+     CREATE TABLE formers (
+         name TEXT NOT NULL,
+         label TEXT NOT NULL,
+         sealed BLOB NOT NULL,
+         PRIMARY KEY (name, label)
+     ) STRICT;
+     CREATE TABLE grants (id TEXT PRIMARY KEY NOT NULL, sealed BLOB NOT NULL) STRICT;
+     CREATE TABLE audit (number INTEGER PRIMARY KEY NOT NULL, record TEXT NOT NULL) STRICT;",
 ];
 
-/// Opens the database for the writer, in its present shape. A file that must not be touched
-/// (foreign, newer, damaged) is left as it was.
-pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
+/// The version from which on credentials are sealed.
+const SEALED_FROM: i64 = 3;
+
+/// Opens the database for the writer, in its present shape, with the seal for its credentials.
+/// A file that must not be touched (foreign, newer, damaged, sealed with another key) is left as
+/// it was.
+pub(super) fn open(path: &Path, key: Key) -> Result<(Connection, Seal), OpenError> {
     let failed = |error| OpenError::of_sql(path, &error);
     let mut connection = connect(path).map_err(failed)?;
     let found = check_identity(&connection, path)?;
     check_structure(&connection, path)?;
     configure(&connection, path)?;
-    for (version, migration) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > found) {
-        apply(&mut connection, migration, version).map_err(failed)?;
-        if found > 0 {
-            tracing::info!(version, "the database was upgraded");
+    let upgrade = |connection: &mut Connection, versions: std::ops::Range<i64>, seal: Option<&Seal>| {
+        for (version, migration) in (1..).zip(MIGRATIONS).filter(|(version, _)| versions.contains(version)) {
+            apply(connection, migration, version, seal.filter(|_| version == SEALED_FROM)).map_err(failed)?;
+            if found > 0 {
+                tracing::info!(version, "the database was upgraded");
+            }
         }
-    }
-    Ok(connection)
+        Ok::<_, OpenError>(())
+    };
+    upgrade(&mut connection, found + 1..SEALED_FROM, None)?;
+    let seal = if found < SEALED_FROM { key.first()? } else { key.matching(&connection, path)? };
+    upgrade(&mut connection, SEALED_FROM.max(found + 1)..i64::MAX, Some(&seal))?;
+    // What was plain before an upgrade is overwritten in the file itself, and no copy of it is
+    // left in the log, also when the upgrade was cut off before this.
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).map_err(failed)?;
+    Ok((connection, seal))
 }
 
 /// A second connection to an opened database, which cannot change it.
@@ -117,12 +155,33 @@ fn check_identity(connection: &Connection, path: &Path) -> Result<i64, OpenError
     Ok(found)
 }
 
-fn apply(connection: &mut Connection, migration: &str, version: i64) -> rusqlite::Result<()> {
+/// With a seal: what was stored plainly before is sealed in the same transaction.
+fn apply(connection: &mut Connection, migration: &str, version: i64, seal: Option<&Seal>) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(migration)?;
+    if let Some(seal) = seal {
+        seal_plain(&transaction, seal)?;
+        key::write_check(&transaction, seal)?;
+    }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", version)?;
     transaction.commit()
+}
+
+/// Moves the secrets of services from where they were plain. `secure_delete` overwrites that.
+fn seal_plain(connection: &Connection, seal: &Seal) -> rusqlite::Result<()> {
+    let mut plain = connection.prepare("SELECT service, kind, name, value FROM service_secrets")?;
+    let mut insert =
+        connection.prepare("INSERT INTO sealed_secrets (service, kind, name, sealed) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut rows = plain.query(())?;
+    while let Some(row) = rows.next()? {
+        let (service, kind, name): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let place = Place { table: "sealed_secrets", key: &[&service, &kind, &name] };
+        let sealed = seal.seal(place, row.get_ref(3)?.as_bytes()?).map_err(key::as_sql)?;
+        insert.execute(params![service, kind, name, sealed])?;
+    }
+    drop(rows);
+    connection.execute_batch("DROP TABLE service_secrets")
 }
 
 /// Refuses a damaged file before anything is written to it.

@@ -13,16 +13,19 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::LocalStore;
 use super::index::Index;
+use super::seal::{Place, Seal, unopened};
 use super::writer::{Batch, Change, Failure};
 
 /// The stored words for the kinds of secrets.
 const ENVIRONMENT: &str = "environment";
 const CLUSTER: &str = "cluster";
 
+const TABLE: &str = "sealed_secrets";
+
 #[async_trait]
 impl Services for LocalStore {
     async fn create(&self, service: Service, sensitive: Sensitive) -> Result<Arc<Stored>, StoreError> {
-        self.submit(Create(Draft::new(service, sensitive))).await
+        self.submit(Create(Draft::new(service, &sensitive, &self.seal)?)).await
     }
 
     async fn replace(
@@ -31,7 +34,8 @@ impl Services for LocalStore {
         sensitive: Sensitive,
         expected: &Revision,
     ) -> Result<Arc<Stored>, StoreError> {
-        self.submit(Replace { draft: Draft::new(service, sensitive), expected: expected.clone() }).await
+        let draft = Draft::new(service, &sensitive, &self.seal)?;
+        self.submit(Replace { draft, expected: expected.clone() }).await
     }
 
     async fn remove(&self, name: &ServiceName, expected: Option<&Revision>) -> Result<(), StoreError> {
@@ -47,8 +51,17 @@ impl Services for LocalStore {
     }
 
     async fn reveal(&self, name: &ServiceName) -> Result<Sensitive, StoreError> {
-        let name = name.as_str().to_owned();
-        self.read(move |connection| reveal(connection, &name)).await?.ok_or(StoreError::NotFound)
+        let service = name.as_str().to_owned();
+        let rows = self.read(move |connection| reveal(connection, &service)).await?.ok_or(StoreError::NotFound)?;
+        let mut sensitive = Sensitive::default();
+        for SealedSecret { kind, name: key, sealed } in rows {
+            let place = Place { table: TABLE, key: &[name.as_str(), &kind, &key] };
+            let value = self.seal.open(place, &sealed).and_then(|value| String::from_utf8(value).ok());
+            let value = Secret::new(value.ok_or_else(|| unopened(place))?);
+            let values = if kind == CLUSTER { &mut sensitive.cluster_passwords } else { &mut sensitive.environment };
+            values.insert(key, value);
+        }
+        Ok(sensitive)
     }
 }
 
@@ -57,12 +70,28 @@ impl Services for LocalStore {
 struct Draft {
     service: Service,
     config: String,
-    sensitive: Sensitive,
+    secrets: Vec<SealedSecret>,
+}
+
+/// One value that a definition names, as it is stored.
+struct SealedSecret {
+    kind: String,
+    name: String,
+    sealed: Vec<u8>,
 }
 
 impl Draft {
-    fn new(service: Service, sensitive: Sensitive) -> Self {
-        Self { config: record::to_json(&service), service, sensitive }
+    fn new(service: Service, sensitive: &Sensitive, seal: &Seal) -> Result<Self, StoreError> {
+        let Sensitive { environment, cluster_passwords } = sensitive;
+        let mut secrets = Vec::new();
+        for (kind, values) in [(ENVIRONMENT, environment), (CLUSTER, cluster_passwords)] {
+            for (name, value) in values {
+                let place = Place { table: TABLE, key: &[service.name().as_str(), kind, name] };
+                let sealed = seal.seal(place, value.expose().as_bytes())?;
+                secrets.push(SealedSecret { kind: kind.to_owned(), name: name.clone(), sealed });
+            }
+        }
+        Ok(Self { config: record::to_json(&service), service, secrets })
     }
 
     fn name(&self) -> &str {
@@ -71,12 +100,9 @@ impl Draft {
 
     fn insert_secrets(&self, sql: &Connection) -> rusqlite::Result<()> {
         let mut insert =
-            sql.prepare_cached("INSERT INTO service_secrets (service, kind, name, value) VALUES (?1, ?2, ?3, ?4)")?;
-        let Sensitive { environment, cluster_passwords } = &self.sensitive;
-        for (kind, values) in [(ENVIRONMENT, environment), (CLUSTER, cluster_passwords)] {
-            for (name, value) in values {
-                insert.execute(params![self.name(), kind, name, value.expose()])?;
-            }
+            sql.prepare_cached("INSERT INTO sealed_secrets (service, kind, name, sealed) VALUES (?1, ?2, ?3, ?4)")?;
+        for SealedSecret { kind, name, sealed } in &self.secrets {
+            insert.execute(params![self.name(), kind, name, sealed])?;
         }
         Ok(())
     }
@@ -142,7 +168,7 @@ impl Change for Replace {
                 "UPDATE services SET namespace = ?2, revision = ?3, config = ?4, script = ?5 WHERE name = ?1",
             )?
             .execute(params![draft.name(), draft.service.namespace, revision, draft.config, definition.script])?;
-        batch.sql.prepare_cached("DELETE FROM service_secrets WHERE service = ?1")?.execute([draft.name()])?;
+        batch.sql.prepare_cached("DELETE FROM sealed_secrets WHERE service = ?1")?.execute([draft.name()])?;
         draft.insert_secrets(&batch.sql)?;
         Ok(revision)
     }
@@ -203,20 +229,19 @@ fn revision_of(sql: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
 }
 
 /// One statement, hence one moment: never half of what a change wrote.
-fn reveal(connection: &Connection, name: &str) -> rusqlite::Result<Option<Sensitive>> {
+fn reveal(connection: &Connection, name: &str) -> rusqlite::Result<Option<Vec<SealedSecret>>> {
     let mut query = connection.prepare_cached(
-        "SELECT secret.kind, secret.name, secret.value
-         FROM services LEFT JOIN service_secrets AS secret ON secret.service = services.name
+        "SELECT secret.kind, secret.name, secret.sealed
+         FROM services LEFT JOIN sealed_secrets AS secret ON secret.service = services.name
          WHERE services.name = ?1",
     )?;
     let mut rows = query.query([name])?;
     let mut found = None;
     while let Some(row) = rows.next()? {
-        let sensitive = found.get_or_insert_with(Sensitive::default);
+        let secrets = found.get_or_insert_with(Vec::new);
         // A service without secrets has one row of nulls.
-        if let Some(kind) = row.get::<_, Option<String>>(0)? {
-            let values = if kind == CLUSTER { &mut sensitive.cluster_passwords } else { &mut sensitive.environment };
-            values.insert(row.get(1)?, Secret::new(row.get::<_, String>(2)?));
+        if let Some(kind) = row.get(0)? {
+            secrets.push(SealedSecret { kind, name: row.get(1)?, sealed: row.get(2)? });
         }
     }
     Ok(found)
