@@ -14,7 +14,7 @@ use rand::TryRngCore;
 
 use crate::config::{Derived, Effective, World};
 use crate::http::{AdminAccount, App, Facts, Limits};
-use crate::outbound::oidc::{GroupSource, IssuerSettings, OidcIdentity, OidcSettings};
+use crate::outbound::oidc::{ClientSettings, GroupSource, IssuerSettings, OidcIdentity, OidcSettings};
 
 /// The world of a manager, with what has to be closed at its end.
 pub(crate) enum Ground {
@@ -194,10 +194,18 @@ fn identity(settings: &Effective) -> Result<Arc<dyn Identity>, StartError> {
     if !settings.flag("oidc_enable") {
         return Ok(Arc::new(NoIdentity));
     }
+    OidcIdentity::new(oidc_settings(settings)?)
+        .map(|identity| Arc::new(identity) as Arc<dyn Identity>)
+        .map_err(|error| StartError::Identity(error.to_string()))
+}
+
+fn oidc_settings(settings: &Effective) -> Result<OidcSettings, StartError> {
     let issuers = settings.issuers().into_iter().map(|issuer| IssuerSettings {
         url: issuer.url,
         audience: issuer.audience,
         groups: issuer.group_claim.map_or(GroupSource::Auto, GroupSource::Claim),
+        client: issuer.client.map(|client| ClientSettings { id: client.id, secret: client.secret }),
+        refresh_scope: issuer.refresh_scope,
     });
     let mut oidc = OidcSettings::new(issuers.collect(), Arc::new(SystemClock));
     oidc.accepted_groups = settings.list("oidc_groups");
@@ -206,7 +214,5 @@ fn identity(settings: &Effective) -> Result<Arc<dyn Identity>, StartError> {
         let what = format!("reading oidc_ca {path}");
         oidc.extra_roots = Some(std::fs::read(&path).map_err(|cause| StartError::File { what, cause })?);
     }
-    OidcIdentity::new(oidc)
-        .map(|identity| Arc::new(identity) as Arc<dyn Identity>)
-        .map_err(|error| StartError::Identity(error.to_string()))
+    Ok(oidc)
 }

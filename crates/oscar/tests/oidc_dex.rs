@@ -22,9 +22,9 @@ impl Clock for WallClock {
 fn mk_settings(dex: &Dex) -> OidcSettings {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let issuer = IssuerSettings {
-        url: dex.issuer().to_owned(),
         audience: Some(dex.client_id().to_owned()),
         groups: GroupSource::Claim("groups".to_owned()),
+        ..IssuerSettings::new(dex.issuer())
     };
     // Forced readings and retries may be close together: nobody else uses this issuer.
     OidcSettings {

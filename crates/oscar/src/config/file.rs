@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use oscar_api::tree::{Fields, Malformed, Node, Reader, Value, parse_yaml};
+use oscar_model::secret::Secret;
 use oscar_model::service::Cluster;
 use oscar_model::service::storage::StorageProviders;
 
@@ -11,7 +12,7 @@ use super::catalogue::{CATALOGUE, Kind};
 use super::parse;
 
 /// What may stand in an issuer that is a map.
-const ISSUER_KEYS: [&str; 3] = ["url", "audience", "group_claim"];
+const ISSUER_KEYS: [&str; 6] = ["url", "audience", "group_claim", "client_id", "client_secret", "refresh_scope"];
 
 /// One identity provider, as the settings name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,11 +20,22 @@ pub struct Issuer {
     pub url: String,
     pub audience: Option<String>,
     pub group_claim: Option<String>,
+    /// As whom refresh tokens are used that do not name a client themselves.
+    pub client: Option<Client>,
+    /// What is asked for when a token is refreshed; without it the scope of the sign-in.
+    pub refresh_scope: Option<String>,
+}
+
+/// A client of an identity provider. A public one has no secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Client {
+    pub id: String,
+    pub secret: Option<Secret>,
 }
 
 impl Issuer {
     pub(super) fn new(url: String) -> Self {
-        Self { url, audience: None, group_claim: None }
+        Self { url, audience: None, group_claim: None, client: None, refresh_scope: None }
     }
 }
 
@@ -113,15 +125,40 @@ fn issuers(fields: &Fields<'_>, key: &str) -> Vec<Issuer> {
                 }
                 let given = |key: &str| Some(issuer.text(key).trim().to_owned()).filter(|text| !text.is_empty());
                 match given("url") {
-                    Some(url) => {
-                        issuers.push(Issuer { url, audience: given("audience"), group_claim: given("group_claim") });
-                    }
+                    Some(url) => issuers.push(Issuer {
+                        url,
+                        audience: given("audience"),
+                        group_claim: given("group_claim"),
+                        client: client(&issuer, &given),
+                        refresh_scope: given("refresh_scope"),
+                    }),
                     None => issuer.fault("url", "nothing", "the address of the issuer"),
                 }
             }
             Value::Null => {}
-            _ => fields.reader().fault(&path, node.kind(), "an address, or a map with url, audience and group_claim"),
+            _ => {
+                fields.reader().fault(
+                    &path,
+                    node.kind(),
+                    format!("an address, or a map of {}", ISSUER_KEYS.join(", ")),
+                );
+            }
         }
     }
     issuers
+}
+
+fn client(issuer: &Fields<'_>, given: &dyn Fn(&str) -> Option<String>) -> Option<Client> {
+    let secret = issuer.text("client_secret");
+    if !secret.is_empty() && secret.trim().is_empty() {
+        issuer.fault("client_secret", "a value", "more than blanks");
+    }
+    match given("client_id") {
+        Some(id) => Some(Client { id, secret: given("client_secret").map(Secret::new) }),
+        None if secret.is_empty() => None,
+        None => {
+            issuer.fault("client_id", "nothing", "the client that client_secret belongs to");
+            None
+        }
+    }
 }

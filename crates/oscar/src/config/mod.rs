@@ -11,6 +11,6 @@ mod tests;
 
 pub use catalogue::{CATALOGUE, Kind, Setting};
 pub use derived::{Derived, PASSWORD_FILE, Password, default_data_folder};
-pub use file::Issuer;
+pub use file::{Client, Issuer};
 pub use settings::{ConfigError, Effective, Origin, Sources, World};
 pub use show::{show_json, show_table};

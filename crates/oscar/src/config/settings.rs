@@ -8,7 +8,7 @@ use oscar_model::service::Cluster;
 use oscar_model::service::storage::StorageProviders;
 
 use super::catalogue::{CATALOGUE, Kind, Setting};
-use super::file::{ConfigFile, Issuer};
+use super::file::{Client, ConfigFile, Issuer};
 use super::parse;
 
 /// Where a setting came from.
@@ -113,6 +113,11 @@ impl Effective {
                 "- oidc_issuers: found nothing, expected at least one issuer when oidc_enable is true".to_owned(),
             );
         }
+        if self.given("oidc_client_secret").is_some() && self.given("oidc_client_id").is_none() {
+            faults.push(
+                "- oidc_client_id: found nothing, expected the client that oidc_client_secret belongs to".to_owned(),
+            );
+        }
         if self.text("username").contains(':') {
             faults.push("- username: expected a name without a colon".to_owned());
         }
@@ -158,8 +163,16 @@ impl Effective {
             url: issuer.url.clone(),
             audience: issuer.audience.clone().or_else(|| self.given("oidc_audience")),
             group_claim: issuer.group_claim.clone().or_else(|| self.given("oidc_group_claim")),
+            client: issuer.client.clone().or_else(|| self.client()),
+            refresh_scope: issuer.refresh_scope.clone().or_else(|| self.given("oidc_refresh_scope")),
         };
         self.issuers.iter().map(with_defaults).collect()
+    }
+
+    /// Name and secret go together: the secret of all is not given to a client of one issuer.
+    fn client(&self) -> Option<Client> {
+        let secret = self.given("oidc_client_secret").map(Secret::new);
+        self.given("oidc_client_id").map(|id| Client { id, secret })
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::derived::{Derived, Password};
-use super::file::Issuer;
+use super::file::{Client, Issuer};
 use super::settings::{Effective, World};
 use super::{CATALOGUE, Setting};
 use crate::config::Kind;
@@ -55,10 +55,17 @@ pub fn show_table(settings: &Effective, derived: &Derived) -> String {
     for (key, value, origin) in rows {
         let _ = writeln!(table, "{key:keys$}  {value:values$}  {origin}");
     }
-    for Issuer { url, audience, group_claim } in settings.issuers() {
+    for Issuer { url, audience, group_claim, client, refresh_scope } in settings.issuers() {
         let audience = audience.map_or_else(|| "any audience".to_owned(), |audience| format!("audience {audience}"));
         let groups = group_claim.map_or_else(|| "claim by the issuer".to_owned(), |claim| format!("claim {claim}"));
-        let line = format!("issuer {url}: {audience}, groups from {groups}");
+        let mut line = format!("issuer {url}: {audience}, groups from {groups}");
+        if let Some(Client { id, secret }) = client {
+            let secret = if secret.is_some() { "with its secret (hidden)" } else { "without a secret" };
+            line.push_str(&format!(", client {id} {secret}"));
+        }
+        if let Some(scope) = refresh_scope {
+            line.push_str(&format!(", refreshed for scope {scope}"));
+        }
         let _ = writeln!(table, "{}", printable(&line));
     }
     for id in settings.providers.keys() {
@@ -80,9 +87,15 @@ pub fn show_json(settings: &Effective, derived: &Derived, faults: &[String]) -> 
             "meaning": setting.meaning,
         })
     });
-    let issuers = settings.issuers().into_iter().map(
-        |Issuer { url, audience, group_claim }| json!({"url": url, "audience": audience, "group_claim": group_claim}),
-    );
+    let issuers = settings.issuers().into_iter().map(|Issuer { url, audience, group_claim, client, refresh_scope }| {
+        json!({
+            "url": url,
+            "audience": audience,
+            "group_claim": group_claim,
+            "client_id": client.map(|client| client.id),
+            "refresh_scope": refresh_scope,
+        })
+    });
     json!({
         "settings": rows.collect::<Vec<_>>(),
         "oidc_issuers": issuers.collect::<Vec<_>>(),

@@ -2,6 +2,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use oscar_model::secret::Secret;
+
 use super::*;
 
 /// The variables that a manager would see.
@@ -54,6 +56,8 @@ fn an_issuer_has_its_own_audience_and_claim_or_those_of_all() {
         url: url.to_owned(),
         audience: Some(audience.to_owned()),
         group_claim: claim.map(str::to_owned),
+        client: None,
+        refresh_scope: None,
     };
     let (settings, faults) = gather(&[], Some(mk_file(folder.path(), text)));
     assert_eq!(faults, Vec::<String>::new());
@@ -73,6 +77,44 @@ fn an_issuer_has_its_own_audience_and_claim_or_those_of_all() {
         [issuer("https://three", "all", Some("g")), issuer("https://four", "all", Some("g"))],
         "a variable comes before the whole list of the file"
     );
+}
+
+#[test]
+fn an_issuer_has_its_own_client_or_that_of_all_and_secrets_are_not_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "oidc_client_id: all\noidc_client_secret: hunter2\noidc_refresh_scope: openid\noidc_issuers:\n\
+                - https://one\n- {url: 'https://two', client_id: own, refresh_scope: openid email}\n\
+                - {url: 'https://three', client_id: own, client_secret: hunter3}\n";
+    let (settings, faults) = gather(&[], Some(mk_file(folder.path(), text)));
+    assert_eq!(faults, Vec::<String>::new());
+    let found: Vec<_> = settings.issuers().into_iter().map(|issuer| (issuer.client, issuer.refresh_scope)).collect();
+    let client = |id: &str, secret: Option<&str>| Some(Client { id: id.to_owned(), secret: secret.map(Secret::from) });
+    let scope = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        found,
+        [
+            (client("all", Some("hunter2")), scope("openid")),
+            (client("own", None), scope("openid email")),
+            (client("own", Some("hunter3")), scope("openid")),
+        ],
+        "the secret of all is that of their client alone"
+    );
+    let derived = Derived::of(&settings, &|_| None);
+    for shown in [show_table(&settings, &derived), show_json(&settings, &derived, &[]).to_string()] {
+        assert!(shown.contains("all") && !shown.contains("hunter"), "{shown}");
+    }
+}
+
+#[test]
+fn a_secret_without_a_client_is_a_fault_that_does_not_quote_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "oidc_issuers:\n- {url: 'https://x', client_secret: hunter2}\n";
+    let in_file = gather(&[], Some(mk_file(folder.path(), text))).1;
+    let in_variable = gather(&[("OIDC_CLIENT_SECRET", "hunter2")], None).1;
+    for faults in [in_file, in_variable] {
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].contains("client_id: found nothing") && !faults[0].contains("hunter"), "{faults:?}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Reading small JSON documents from an issuer, and nothing else.
+//! Reading small JSON documents from an issuer and sending it forms, and nothing else.
 //!
 //! Follows no redirect, reads no long answer, and waits no longer than it was told.
 
@@ -17,6 +17,25 @@ const LONGEST_ANSWER: usize = 1024 * 1024;
 pub(super) struct IssuerClient {
     client: Client,
     scheme: Scheme,
+    host: String,
+    post_timeout: Duration,
+}
+
+/// What happens when a connection breaks before a request was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// Kept connections, and what the library takes for safe is sent again.
+    Harmless,
+    /// A new connection for each request, and nothing is sent twice: a refresh token that comes
+    /// a second time looks stolen.
+    Never,
+}
+
+/// What a form was answered with, whether it was accepted or not.
+pub(super) struct Posted {
+    pub(super) status: StatusCode,
+    /// Null when it was no JSON.
+    pub(super) json: Value,
 }
 
 /// Which addresses an issuer may send us to.
@@ -45,15 +64,16 @@ pub(super) enum HttpFailure {
     Body { url: String, what: String },
 }
 
-fn redirect_note(status: StatusCode) -> &'static str {
+pub(super) fn redirect_note(status: StatusCode) -> &'static str {
     if status.is_redirection() { ", and redirects are not followed" } else { "" }
 }
 
 impl IssuerClient {
     /// Also decides whether the address of the issuer can be used at all.
-    pub(super) fn new(issuer: &Url, settings: &OidcSettings) -> Result<Self, SettingsError> {
+    pub(super) fn new(issuer: &Url, settings: &OidcSettings, repeat: Repeat) -> Result<Self, SettingsError> {
         let unusable = |cause: &str| SettingsError::Issuer { url: issuer.to_string(), cause: cause.to_owned() };
-        if issuer.host_str().is_none_or(str::is_empty) {
+        let host = issuer.host_str().unwrap_or_default().to_owned();
+        if host.is_empty() {
             return Err(unusable("it names no host"));
         }
         if !issuer.username().is_empty() || issuer.password().is_some() {
@@ -69,7 +89,8 @@ impl IssuerClient {
             "http" => return Err(unusable("plain http is accepted from this host only")),
             _ => return Err(unusable("it is not an https address")),
         };
-        Ok(Self { client: build_client(issuer, scheme, settings)?, scheme })
+        let client = build_client(issuer, scheme, settings, repeat)?;
+        Ok(Self { client, scheme, host, post_timeout: settings.refresh_timeout })
     }
 
     /// An endpoint that the issuer named, if it is as safe as the issuer itself.
@@ -81,6 +102,34 @@ impl IssuerClient {
             _ => false,
         };
         allowed.then_some(url).ok_or_else(|| format!("its {name} is not an https address"))
+    }
+
+    /// An endpoint that is sent refresh tokens and client secrets: by HTTPS, or on the host of an
+    /// issuer that the operator listed with plain HTTP.
+    pub(super) fn parse_secret_endpoint(&self, name: &str, text: &str) -> Result<Url, String> {
+        let url = self.parse_endpoint(name, text)?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(format!("its {name} contains credentials"));
+        }
+        let safe = url.scheme() == "https" || url.host_str() == Some(self.host.as_str());
+        safe.then_some(url).ok_or_else(|| format!("its {name} is neither an https address nor on the issuer's host"))
+    }
+
+    /// Sends a form once. The form is in no error.
+    pub(super) async fn post(
+        &self,
+        url: &Url,
+        form: &[(&str, &str)],
+        login: Option<(String, String)>,
+    ) -> Result<Posted, HttpFailure> {
+        let mut request = self.client.post(url.clone()).timeout(self.post_timeout).header(ACCEPT, "application/json");
+        if let Some((user, password)) = login {
+            request = request.basic_auth(user, Some(password));
+        }
+        let response = request.form(form).send().await.map_err(|error| transport(url, error))?;
+        let status = response.status();
+        let body = read_bounded(url, response).await?;
+        Ok(Posted { status, json: serde_json::from_slice(&body).unwrap_or_default() })
     }
 
     pub(super) async fn get(&self, url: &Url, bearer: Option<&str>) -> Result<Answer, HttpFailure> {
@@ -101,7 +150,12 @@ impl IssuerClient {
     }
 }
 
-fn build_client(issuer: &Url, scheme: Scheme, settings: &OidcSettings) -> Result<Client, SettingsError> {
+fn build_client(
+    issuer: &Url,
+    scheme: Scheme,
+    settings: &OidcSettings,
+    repeat: Repeat,
+) -> Result<Client, SettingsError> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         let cause = "no cryptography provider is installed in this process";
         return Err(SettingsError::Client(cause.to_owned()));
@@ -110,8 +164,11 @@ fn build_client(issuer: &Url, scheme: Scheme, settings: &OidcSettings) -> Result
         let builder = Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(settings.connect_timeout)
-            .timeout(settings.request_timeout)
-            .pool_max_idle_per_host(2);
+            .timeout(settings.request_timeout);
+        let builder = match repeat {
+            Repeat::Harmless => builder.pool_max_idle_per_host(2),
+            Repeat::Never => builder.pool_max_idle_per_host(0).retry(reqwest::retry::never()),
+        };
         if is_loopback(issuer) { builder.no_proxy() } else { builder }
     };
     let roots = match &settings.extra_roots {

@@ -10,7 +10,7 @@ use reqwest::Url;
 use serde_json::{Map, Value};
 
 use super::discovery::{self, Provider, canonical};
-use super::http::IssuerClient;
+use super::http::{IssuerClient, Repeat};
 use super::kept::{Fetched, Kept, Pace};
 use super::keys::{KeySet, Proof, Thumbprint};
 use super::settings::{IssuerSettings, OidcSettings, SettingsError};
@@ -38,22 +38,8 @@ pub(super) struct Vouched {
 
 impl Issuer {
     pub(super) fn new(settings: &IssuerSettings, common: &OidcSettings) -> Result<Self, SettingsError> {
-        let IssuerSettings { url, audience, groups } = settings;
-        let url = url.trim().to_owned();
-        let parsed =
-            Url::parse(&url).map_err(|error| SettingsError::Issuer { url: url.clone(), cause: error.to_string() })?;
-        let client = IssuerClient::new(&parsed, common)?;
-
-        let (reader, issuer, source) = (client.clone(), url.clone(), groups.clone());
-        let discovery = Arc::new(Kept::new(
-            format!("discovery document of {url}"),
-            pace(common, common.discovery_lifetime, STALE_DISCOVERY),
-            Arc::clone(&common.clock),
-            Box::new(move || {
-                let (reader, issuer, source) = (reader.clone(), issuer.clone(), source.clone());
-                async move { discovery::fetch(&reader, &issuer, &source).await }.boxed()
-            }),
-        ));
+        let (url, client, discovery) = introduce(settings, common, Repeat::Harmless)?;
+        let discovery = Arc::new(discovery);
 
         let (reader, description) = (client.clone(), Arc::clone(&discovery));
         let keys = Kept::new(
@@ -67,7 +53,7 @@ impl Issuer {
         );
 
         let userinfo = Userinfo::new(client, common);
-        Ok(Self { url, audience: audience.clone(), discovery, keys, userinfo })
+        Ok(Self { url, audience: settings.audience.clone(), discovery, keys, userinfo })
     }
 
     pub(super) fn is(&self, iss: &str) -> bool {
@@ -155,6 +141,29 @@ impl Issuer {
     fn unavailable(&self, cause: String) -> Refusal {
         Refusal::Unavailable { issuer: self.url.clone(), cause }
     }
+}
+
+/// The address of a listed issuer, a client for it, and its description, which is not read yet.
+pub(super) fn introduce(
+    settings: &IssuerSettings,
+    common: &OidcSettings,
+    repeat: Repeat,
+) -> Result<(String, IssuerClient, Kept<Provider>), SettingsError> {
+    let url = settings.url.trim().to_owned();
+    let parsed =
+        Url::parse(&url).map_err(|error| SettingsError::Issuer { url: url.clone(), cause: error.to_string() })?;
+    let client = IssuerClient::new(&parsed, common, repeat)?;
+    let (reader, issuer, source) = (client.clone(), url.clone(), settings.groups.clone());
+    let discovery = Kept::new(
+        format!("discovery document of {url}"),
+        pace(common, common.discovery_lifetime, STALE_DISCOVERY),
+        Arc::clone(&common.clock),
+        Box::new(move || {
+            let (reader, issuer, source) = (reader.clone(), issuer.clone(), source.clone());
+            async move { discovery::fetch(&reader, &issuer, &source).await }.boxed()
+        }),
+    );
+    Ok((url, client, discovery))
 }
 
 fn pace(common: &OidcSettings, lifetime: Duration, stale: Duration) -> Pace {

@@ -6,7 +6,9 @@
 //! down costs its own users only, and comes back without a restart. Tokens are remembered
 //! by their hash until they expire or their key is withdrawn.
 //!
-//! Nothing here stores, prints or returns a token.
+//! Refresh tokens are traded in by [`OidcIssuers`], which reads the same descriptions.
+//!
+//! Nothing here stores or prints a token.
 
 mod backoff;
 mod cache;
@@ -16,8 +18,10 @@ mod http;
 mod issuer;
 mod kept;
 mod keys;
+mod refresh;
 mod settings;
 mod token;
+mod unverified;
 mod userinfo;
 
 #[cfg(test)]
@@ -37,7 +41,8 @@ use issuer::{Issuer, Vouched};
 use token::Token;
 
 pub use groups::GroupSource;
-pub use settings::{IssuerSettings, OidcSettings, SettingsError};
+pub use refresh::OidcIssuers;
+pub use settings::{ClientSettings, IssuerSettings, OidcSettings, SettingsError};
 
 /// Stands for a token wherever one would have to be kept.
 type TokenHash = [u8; 32];

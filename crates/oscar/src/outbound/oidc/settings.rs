@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oscar_engine::ports::clock::Clock;
+use oscar_model::secret::Secret;
 
 use super::groups::GroupSource;
 
@@ -16,11 +17,22 @@ pub struct IssuerSettings {
     pub audience: Option<String>,
     /// Where the groups of a person are found.
     pub groups: GroupSource,
+    /// The client of refresh tokens that name none themselves.
+    pub client: Option<ClientSettings>,
+    /// What is asked for when a token is refreshed; without it the scope of the sign-in.
+    pub refresh_scope: Option<String>,
+}
+
+/// A client that is registered with an identity provider. A public one has no secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientSettings {
+    pub id: String,
+    pub secret: Option<Secret>,
 }
 
 impl IssuerSettings {
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), audience: None, groups: GroupSource::Auto }
+        Self { url: url.into(), audience: None, groups: GroupSource::Auto, client: None, refresh_scope: None }
     }
 }
 
@@ -36,6 +48,9 @@ pub struct OidcSettings {
     pub connect_timeout: Duration,
     /// For one whole request to an issuer, body included.
     pub request_timeout: Duration,
+    /// For a request with a refresh token. Longer than others: an answer that is not waited for
+    /// may hold the only token that is still good.
+    pub refresh_timeout: Duration,
     /// How long a discovery document is good when the issuer does not say.
     pub discovery_lifetime: Duration,
     /// How long a key set is good when the issuer does not say.
@@ -71,6 +86,7 @@ impl OidcSettings {
             leeway: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(3),
             request_timeout: Duration::from_secs(5),
+            refresh_timeout: Duration::from_secs(30),
             discovery_lifetime: Duration::from_hours(1),
             keys_lifetime: Duration::from_mins(10),
             stale_keys: Duration::from_hours(1),

@@ -14,6 +14,8 @@ use tokio_rustls::TlsAcceptor;
 pub(super) const DISCOVERY: &str = "/.well-known/openid-configuration";
 pub(super) const KEYS: &str = "/keys";
 pub(super) const USERINFO: &str = "/userinfo";
+pub(super) const TOKEN: &str = "/token";
+pub(super) const REVOKE: &str = "/revoke";
 
 /// How a path misbehaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +38,9 @@ pub(super) struct Conduct {
     pub(super) discovery: Value,
     pub(super) keys: Vec<Value>,
     pub(super) userinfo: Value,
+    /// Status and body of the token endpoint.
+    pub(super) token: (u16, Value),
+    pub(super) revoke: (u16, Value),
     pub(super) cache_control: Option<&'static str>,
     pub(super) mischief: Vec<(&'static str, Mischief)>,
 }
@@ -62,6 +67,8 @@ struct Shared {
 pub(super) struct Request {
     pub(super) path: String,
     pub(super) authorization: Option<String>,
+    /// The form, as it was sent.
+    pub(super) body: String,
 }
 
 impl FakeIssuer {
@@ -82,8 +89,18 @@ impl FakeIssuer {
             "authorization_endpoint": format!("{url}/authorize"),
             "jwks_uri": format!("{url}{KEYS}"),
             "userinfo_endpoint": format!("{url}{USERINFO}"),
+            "token_endpoint": format!("{url}{TOKEN}"),
+            "revocation_endpoint": format!("{url}{REVOKE}"),
         });
-        let conduct = Conduct { discovery, keys, userinfo: json!({}), cache_control: None, mischief: Vec::new() };
+        let conduct = Conduct {
+            discovery,
+            keys,
+            userinfo: json!({}),
+            token: (400, json!({"error": "invalid_grant"})),
+            revoke: (200, json!({})),
+            cache_control: None,
+            mischief: Vec::new(),
+        };
         let shared = Shared { tls, conduct: Mutex::new(conduct), requests: Mutex::default() };
         Self { url, shared: Arc::new(shared), reserved: Mutex::new(Some(socket)), changes: watch::Sender::new(()) }
     }
@@ -166,37 +183,44 @@ async fn answer(mut stream: impl Stream, shared: &Shared, mut changes: watch::Re
 }
 
 async fn read_request(stream: &mut impl Stream) -> std::io::Result<Option<Request>> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        if stream.read_buf(&mut head).await? == 0 {
+    let mut read = Vec::new();
+    loop {
+        if stream.read_buf(&mut read).await? == 0 {
             return Ok(None);
         }
+        let text = String::from_utf8_lossy(&read);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let header = |wanted: &str| {
+            head.lines().find_map(|line| {
+                let (name, value) = line.split_once(':')?;
+                name.eq_ignore_ascii_case(wanted).then(|| value.trim().to_owned())
+            })
+        };
+        let length = header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+        if body.len() >= length {
+            let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+            return Ok(Some(Request { path, authorization: header("authorization"), body: body.to_owned() }));
+        }
     }
-    let text = String::from_utf8_lossy(&head);
-    let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
-    let authorization = text.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("authorization").then(|| value.trim().to_owned())
-    });
-    Ok(Some(Request { path, authorization }))
 }
 
 async fn tell(mut stream: impl Stream, shared: &Shared, path: &str) -> std::io::Result<()> {
-    let (body, cache_control) = {
+    let ((status, body), cache_control) = {
         let conduct = lock(&shared.conduct);
-        let body = match path {
-            DISCOVERY => Some(conduct.discovery.clone()),
-            KEYS => Some(json!({"keys": conduct.keys})),
-            USERINFO => Some(conduct.userinfo.clone()),
-            _ => None,
+        let answer = match path {
+            DISCOVERY => (200, conduct.discovery.clone()),
+            KEYS => (200, json!({"keys": conduct.keys})),
+            USERINFO => (200, conduct.userinfo.clone()),
+            TOKEN => conduct.token.clone(),
+            REVOKE => conduct.revoke.clone(),
+            _ => (404, Value::Null),
         };
-        (body, conduct.cache_control)
+        (answer, conduct.cache_control)
     };
-    let status = if body.is_some() { "200 OK" } else { "404 Not Found" };
-    let body = body.unwrap_or_default().to_string();
+    let body = body.to_string();
     let cache = cache_control.map(|value| format!("cache-control: {value}\r\n")).unwrap_or_default();
     let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{cache}content-length: {}\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{cache}content-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
     stream.write_all((head + &body).as_bytes()).await?;

@@ -5,6 +5,7 @@ mod issuers;
 mod kept;
 mod keys;
 mod people;
+mod refresh;
 mod signatures;
 
 use std::sync::{Arc, Mutex, PoisonError};
