@@ -115,7 +115,7 @@ impl Manager {
             Ok((stored, consequences)) => Ok(Change { federation: Some(consequences), ..done(action, &stored) }),
             Err(failure) => {
                 if let Some(grant) = grant {
-                    self.federator.mint.release(&grant, &name).await;
+                    self.federator.mint.abandon(&grant, &name).await;
                 }
                 Err(failure.into())
             }
@@ -410,11 +410,9 @@ impl Manager {
     /// Revokes the refresh token at its issuer; members stay, and wait for a new one.
     pub async fn revoke_refresh_token(&self, principal: &Principal, name: &ServiceName) -> Result<(), Failure> {
         self.owned(principal, name).await?;
-        let former = self.federator.hold_grant(name, None).await?;
-        match former {
-            Some(grant) => self.federator.mint.revoke(&grant).await.map_err(Failure::RefreshToken),
-            None => Ok(()),
-        }
+        self.federator.mint.revoke(name).await.map_err(Failure::RefreshToken)?;
+        self.federator.hold_grant(name, None).await?;
+        Ok(())
     }
 
     /// As [`Manager::in_charge`], but a service token is not enough.
@@ -464,6 +462,7 @@ impl Manager {
         for (service, grant) in released {
             self.federator.mint.release(&grant, &service).await;
         }
+        self.federator.mint.tidy().await;
         let records = self.federator.journal.federations().await?;
         let living = records.into_iter().filter(|record| record.deleted.is_none());
         let coordinated = living.filter(|record| record.role == Role::Coordinator);

@@ -8,10 +8,12 @@ mod federation;
 mod manager;
 pub mod memory;
 mod onboarding;
+mod own_peer;
 pub mod ports;
 mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod tokens;
 mod turns;
 mod validate;
 
@@ -19,4 +21,5 @@ pub use deploy::{Action, Change, Consequences, Guard, Terms};
 pub use failure::Failure;
 pub use federation::Shown;
 pub use manager::{FederationPorts, Manager, OwnStore, Policy, Ports};
+pub use own_peer::OwnPeer;
 pub use status::StatusReport;

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use oscar_model::secret::Secret;
@@ -17,7 +18,7 @@ use crate::cli::{self, URL_FILE};
 use crate::config::{
     ConfigError, Derived, Effective, Password, Sources, World, default_data_folder, show_json, show_table,
 };
-use crate::wiring::{self, Ground, StartError};
+use crate::wiring::{self, Addresses, Ground, StartError};
 use crate::{http, telemetry};
 
 /// The settings that have a flag; every other one is set in the environment or the file.
@@ -118,18 +119,44 @@ async fn start(settings: &Effective) -> Result<(), StartError> {
     };
     let password = derived.password(settings);
     let secret = admin_password(settings, &password)?;
-    let app = wiring::app(settings, &derived, &ground, secret).await?;
     let url = settings.given("public_url").unwrap_or_else(|| format!("http://{address}"));
+    let addresses = Addresses { listener: address, public_url: url.trim_end_matches('/').to_owned() };
+    let app = wiring::app(settings, &derived, &ground, secret, &addresses).await?;
     announce(settings, &derived, &password, &url, &app.facts.instance_id)?;
     ground.spawn_ticks();
     let service = http::service(&app);
-    let served = http::serve(listener, service, stopped(&stop)).await;
+    let interval = Duration::from_secs(settings.count("reconcile_interval"));
+    let served = tokio::select! {
+        served = http::serve(listener, service, stopped(&stop)) => served,
+        () = keep_federations(&app, &ground, interval) => Ok(()),
+    };
     ground.close().await;
     if derived.world == World::Local {
         // Clients of this machine should not call a manager that is gone.
         let _ = std::fs::remove_file(derived.data.join(URL_FILE));
     }
     served.map_err(|cause| io_error("serving", cause))
+}
+
+/// Looks after federations until the process ends: at the start, at every tick, and whenever
+/// something was changed.
+async fn keep_federations(app: &http::App, ground: &Ground, interval: Duration) {
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = app.manager.federator().nudged() => {}
+        }
+        if !ground.is_in_charge().await {
+            continue;
+        }
+        match app.manager.tick_federations().await {
+            Ok(0) => {}
+            Ok(open) => tracing::debug!(open, "members are not as they should be yet"),
+            Err(failure) => tracing::warn!("federations cannot be looked after: {failure}"),
+        }
+    }
 }
 
 fn io_error(what: &str, cause: std::io::Error) -> StartError {

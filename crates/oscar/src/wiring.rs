@@ -1,11 +1,19 @@
 //! The only place where adapters meet the engine.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use oscar_engine::federate::Own;
+use oscar_engine::ports::audit::Audit;
 use oscar_engine::ports::clock::{Clock, Entropy};
 use oscar_engine::ports::identity::{Identity, NoIdentity};
-use oscar_engine::{Manager, OwnStore, Policy, Ports};
+use oscar_engine::ports::journal::Journal;
+use oscar_engine::ports::mint::Mint;
+use oscar_engine::ports::peers::Peers;
+use oscar_engine::ports::vault::Vault;
+use oscar_engine::tokens::Tokens;
+use oscar_engine::{FederationPorts, Manager, OwnPeer, OwnStore, Policy, Ports};
 use oscar_kube::KubeWorld;
 use oscar_local::{ClusterOptions, LocalCluster, LocalStore};
 use oscar_model::identity::Subject;
@@ -14,7 +22,9 @@ use rand::TryRngCore;
 
 use crate::config::{Derived, Effective, World};
 use crate::http::{AdminAccount, App, Facts, Limits};
-use crate::outbound::oidc::{ClientSettings, GroupSource, IssuerSettings, OidcIdentity, OidcSettings};
+use crate::outbound::address::AddressPolicy;
+use crate::outbound::oidc::{ClientSettings, GroupSource, IssuerSettings, OidcIdentity, OidcIssuers, OidcSettings};
+use crate::outbound::peers::{HttpPeers, PeersOptions};
 
 /// The world of a manager, with what has to be closed at its end.
 pub(crate) enum Ground {
@@ -33,6 +43,8 @@ pub(crate) enum StartError {
     InstanceId(oscar_engine::ports::StoreError),
     #[error("bearer tokens cannot be checked: {0}")]
     Identity(String),
+    #[error("other managers cannot be called: {0}")]
+    Peers(String),
     #[error("{what}: {cause}")]
     File { what: String, cause: std::io::Error },
 }
@@ -61,7 +73,7 @@ impl Ground {
             World::Local => {
                 let options = oscar_local::Options {
                     namespace: settings.text("services_namespace").to_owned(),
-                    ..oscar_local::Options::default()
+                    key: given_key(settings)?,
                 };
                 let store = LocalStore::open(data, options)?;
                 let cluster = LocalCluster::new(
@@ -98,7 +110,7 @@ impl Ground {
         }
     }
 
-    fn ports(&self) -> Ports {
+    fn ports(&self, federation: FederationPorts) -> Ports {
         let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
         match self {
             Self::Local { store, cluster } => Ports {
@@ -108,6 +120,7 @@ impl Ground {
                 cluster: cluster.clone(),
                 clock,
                 entropy,
+                federation,
             },
             Self::Kubernetes(world) => Ports {
                 services: world.services(),
@@ -116,7 +129,32 @@ impl Ground {
                 cluster: world.cluster(),
                 clock,
                 entropy,
+                federation,
             },
+        }
+    }
+
+    /// Where federations are remembered.
+    fn archive(&self) -> Archive {
+        match self {
+            Self::Local { store, .. } => Archive { journal: store.clone(), vault: store.clone(), audit: store.clone() },
+            Self::Kubernetes(world) => {
+                let _ = world;
+                Archive {
+                    journal: Arc::<oscar_engine::memory::MemoryJournal>::default(),
+                    vault: Arc::<oscar_engine::memory::MemoryVault>::default(),
+                    audit: Arc::<oscar_engine::memory::MemoryAudit>::default(),
+                }
+            }
+        }
+    }
+
+    /// Whether this manager is the one that looks after federations: the only one, or on
+    /// Kubernetes the one that holds the Lease.
+    pub(crate) async fn is_in_charge(&self) -> bool {
+        match self {
+            Self::Local { .. } => true,
+            Self::Kubernetes(_) => true,
         }
     }
 
@@ -144,11 +182,24 @@ impl Ground {
     }
 }
 
+struct Archive {
+    journal: Arc<dyn Journal>,
+    vault: Arc<dyn Vault>,
+    audit: Arc<dyn Audit>,
+}
+
+/// Where the manager is reached: what it listens on, and what it tells others.
+pub(crate) struct Addresses {
+    pub(crate) listener: SocketAddr,
+    pub(crate) public_url: String,
+}
+
 pub(crate) async fn app(
     settings: &Effective,
     derived: &Derived,
     ground: &Ground,
     password: Secret,
+    addresses: &Addresses,
 ) -> Result<Arc<App>, StartError> {
     let policy = Policy {
         own_store: own_store(settings, derived),
@@ -167,10 +218,29 @@ pub(crate) async fn app(
         oidc_issuers: settings.issuers().into_iter().map(|issuer| issuer.url).collect(),
         oidc_groups: settings.list("oidc_groups"),
         cors: derived.cors,
+        oldest_refresh_token: Duration::from_secs(settings.count("refresh_token_age")),
     };
+    let oidc = oidc_settings(settings)?;
+    let own = Own {
+        public_url: addresses.public_url.clone(),
+        urls: own_urls(addresses),
+        instance_id: facts.instance_id.clone(),
+        cluster_id: settings.text("cluster_id").to_owned(),
+    };
+    let own_peer = Arc::new(OwnPeer::default());
+    let archive = ground.archive();
+    let federation = FederationPorts {
+        peers: peers(settings, addresses, &own, own_peer.clone())?,
+        mint: mint(&archive, &oidc)?,
+        journal: archive.journal,
+        audit: archive.audit,
+        own,
+    };
+    let manager = Arc::new(Manager::new(ground.ports(federation), policy));
+    own_peer.bind(Arc::downgrade(&manager));
     Ok(Arc::new(App {
-        manager: Manager::new(ground.ports(), policy),
-        identity: identity(settings)?,
+        manager,
+        identity: identity(settings, oidc)?,
         admin: AdminAccount { username: Secret::new(settings.text("username")), password },
         facts,
         limits: Limits {
@@ -178,6 +248,73 @@ pub(crate) async fn app(
             answer: Duration::from_secs(settings.count("write_timeout")),
         },
     }))
+}
+
+/// Every address that is this manager itself, so that a member there needs no network.
+fn own_urls(addresses: &Addresses) -> Vec<String> {
+    let listener = addresses.listener;
+    let mut urls = vec![addresses.public_url.trim_end_matches('/').to_owned(), format!("http://{listener}")];
+    if listener.ip().is_loopback() || listener.ip().is_unspecified() {
+        urls.push(format!("http://localhost:{}", listener.port()));
+        urls.push(format!("http://127.0.0.1:{}", listener.port()));
+    }
+    urls.sort();
+    urls.dedup();
+    urls
+}
+
+fn peers(
+    settings: &Effective,
+    addresses: &Addresses,
+    own: &Own,
+    own_peer: Arc<OwnPeer>,
+) -> Result<Arc<dyn Peers>, StartError> {
+    let networks = settings.list("peer_networks");
+    let loopback = addresses.listener.ip().is_loopback();
+    let policy = AddressPolicy::parse(networks.iter().map(String::as_str), loopback).map_err(StartError::Peers)?;
+    let mut options = PeersOptions::new(policy, Arc::new(SystemEntropy));
+    options.own = Some(own_peer);
+    options.own_urls.clone_from(&own.urls);
+    options.deadline = Duration::from_secs(settings.count("peer_timeout"));
+    if let Some(path) = settings.given("peer_ca") {
+        options.extra_roots = Some(read_file("peer_ca", &path)?);
+    }
+    let peers = HttpPeers::new(options).map_err(|error| StartError::Peers(error.to_string()))?;
+    Ok(Arc::new(peers))
+}
+
+fn mint(archive: &Archive, oidc: &OidcSettings) -> Result<Arc<dyn Mint>, StartError> {
+    let issuers = OidcIssuers::new(oidc).map_err(|error| StartError::Identity(error.to_string()))?;
+    let (vault, audit) = (archive.vault.clone(), archive.audit.clone());
+    Ok(Arc::new(Tokens::new(vault, Arc::new(issuers), Arc::new(SystemClock), audit)))
+}
+
+fn read_file(setting: &str, path: &str) -> Result<Vec<u8>, StartError> {
+    let what = format!("reading {setting} {path}");
+    std::fs::read(path).map_err(|cause| StartError::File { what, cause })
+}
+
+/// The operator's own key of the local store.
+fn given_key(settings: &Effective) -> Result<Option<[u8; 32]>, StartError> {
+    let Some(path) = settings.given("secret_key_file") else { return Ok(None) };
+    let text = read_file("secret_key_file", &path)?;
+    let key = parse_key(&text).ok_or_else(|| StartError::File {
+        what: format!("reading secret_key_file {path}"),
+        cause: std::io::Error::other("it must hold 64 hexadecimal characters"),
+    })?;
+    Ok(Some(key))
+}
+
+fn parse_key(text: &[u8]) -> Option<[u8; 32]> {
+    let text = std::str::from_utf8(text).ok()?.trim();
+    let mut key = [0u8; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in key.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
+    }
+    Some(key)
 }
 
 fn own_store(settings: &Effective, derived: &Derived) -> OwnStore {
@@ -190,11 +327,11 @@ fn own_store(settings: &Effective, derived: &Derived) -> OwnStore {
     }
 }
 
-fn identity(settings: &Effective) -> Result<Arc<dyn Identity>, StartError> {
+fn identity(settings: &Effective, oidc: OidcSettings) -> Result<Arc<dyn Identity>, StartError> {
     if !settings.flag("oidc_enable") {
         return Ok(Arc::new(NoIdentity));
     }
-    OidcIdentity::new(oidc_settings(settings)?)
+    OidcIdentity::new(oidc)
         .map(|identity| Arc::new(identity) as Arc<dyn Identity>)
         .map_err(|error| StartError::Identity(error.to_string()))
 }
@@ -211,8 +348,7 @@ fn oidc_settings(settings: &Effective) -> Result<OidcSettings, StartError> {
     oidc.accepted_groups = settings.list("oidc_groups");
     oidc.leeway = Duration::from_secs(settings.count("oidc_leeway"));
     if let Some(path) = settings.given("oidc_ca") {
-        let what = format!("reading oidc_ca {path}");
-        oidc.extra_roots = Some(std::fs::read(&path).map_err(|cause| StartError::File { what, cause })?);
+        oidc.extra_roots = Some(read_file("oidc_ca", &path)?);
     }
     Ok(oidc)
 }

@@ -22,10 +22,17 @@ pub trait Mint: Send + Sync {
     /// The service no longer needs it. The last one revokes it.
     async fn release(&self, grant: &str, service: &ServiceName);
 
-    /// Revokes it for every service that uses it.
-    async fn revoke(&self, grant: &str) -> Result<(), String>;
+    /// The service that it was submitted for did not come about: its owner may try again with the
+    /// same text.
+    async fn abandon(&self, grant: &str, service: &ServiceName);
+
+    /// Revokes what the service has, for every service that has it too.
+    async fn revoke(&self, service: &ServiceName) -> Result<(), String>;
 
     async fn status(&self, grant: &str) -> Option<GrantStatus>;
+
+    /// Ends what nobody needs any more.
+    async fn tidy(&self);
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,8 +58,12 @@ pub struct GrantStatus {
     pub state: GrantState,
     pub issuer: String,
     pub client: String,
-    pub submitted: Seconds,
+    /// Seconds since it was submitted.
+    pub age: Seconds,
+    /// When it was used last.
     pub refreshed: Option<Seconds>,
+    /// Why the last attempt failed, when it may work later.
+    pub trouble: Option<String>,
     /// How many services use it.
     pub holders: usize,
 }
@@ -78,11 +89,15 @@ impl Mint for NoMint {
 
     async fn release(&self, _grant: &str, _service: &ServiceName) {}
 
-    async fn revoke(&self, _grant: &str) -> Result<(), String> {
+    async fn abandon(&self, _grant: &str, _service: &ServiceName) {}
+
+    async fn revoke(&self, _service: &ServiceName) -> Result<(), String> {
         Err(NONE_KEPT.to_owned())
     }
 
     async fn status(&self, _grant: &str) -> Option<GrantStatus> {
         None
     }
+
+    async fn tidy(&self) {}
 }

@@ -115,6 +115,37 @@ pub const CATALOGUE: &[Setting] = &[
     ),
     setting("oidc_leeway", "OIDC_LEEWAY", Count, "30", "seconds that clocks may differ"),
     setting("oidc_ca", "OIDC_CA", Text, "", "file of a certificate authority that issuers are signed by"),
+    setting(
+        "peer_networks",
+        "OSCAR_PEER_NETWORKS",
+        List,
+        "",
+        "networks (CIDR) and host names of other managers that may be called besides public addresses",
+    ),
+    setting("peer_ca", "OSCAR_PEER_CA", Text, "", "file of a certificate authority that other managers are signed by"),
+    setting("peer_timeout", "OSCAR_PEER_TIMEOUT", Seconds, "10", "seconds for one call to another manager"),
+    setting(
+        "reconcile_interval",
+        "OSCAR_RECONCILE_INTERVAL",
+        Seconds,
+        "30",
+        "seconds between two looks at the members of federations",
+    ),
+    setting(
+        "refresh_token_age",
+        "OSCAR_REFRESH_TOKEN_AGE",
+        Seconds,
+        "2592000",
+        "seconds after which a refresh token is said to be old",
+    ),
+    setting(
+        "secret_key_file",
+        "OSCAR_SECRET_KEY_FILE",
+        Text,
+        "",
+        "file with the key (64 hexadecimal characters) that credentials are sealed with in the local world; default one \
+         is made in the data folder",
+    ),
     setting("users_admin", "USERS_ADMIN", List, "", "subjects who see the state of the whole cluster"),
     setting(
         "minio_endpoint",

@@ -227,9 +227,11 @@ pub(super) fn token_body(app: &App, status: &GrantStatus) -> TokenBody {
         GrantState::SignInAgain(reason) => ("sign-in-again", reason.as_str()),
     };
     let now = crate::time::now();
-    let age = now.saturating_sub(status.submitted);
+    let age = status.age;
     let oldest = app.facts.oldest_refresh_token.as_secs();
-    let warning = if age > oldest && oldest > 0 {
+    let warning = if let Some(trouble) = &status.trouble {
+        trouble.clone()
+    } else if age > oldest {
         format!("it was submitted {} days ago; replace it with `oscar federation token set`", age / 86400)
     } else {
         String::new()

@@ -19,8 +19,8 @@ use super::super::answer::{Refused, json_answer};
 use super::super::app::App;
 use super::super::caller::{authenticate, authenticate_for};
 use super::super::documented::{CreateRefusals, DeleteRefusals, GetRefusals, ListRefusals, UpdateRefusals};
-use super::federation::{step_body, terms};
 use super::extract::{NameInPath, Query, body, definition, guard, service_name};
+use super::federation::{step_body, terms};
 
 /// The most services of one page.
 const MOST_PER_PAGE: usize = 1000;
