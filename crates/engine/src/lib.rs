@@ -11,6 +11,7 @@ pub mod ports;
 mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod tokens;
 mod turns;
 mod validate;
 

@@ -1,6 +1,7 @@
-//! One change at a time for each service.
+//! One change at a time for each name.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use oscar_model::name::ServiceName;
@@ -12,13 +13,18 @@ const TIDY_AT: usize = 4096;
 type Lane = tokio::sync::Mutex<()>;
 
 /// A queue per name, which lasts as long as somebody stands in it.
-#[derive(Default)]
-pub(crate) struct Turns {
-    lanes: Mutex<HashMap<ServiceName, Weak<Lane>>>,
+pub(crate) struct Turns<N = ServiceName> {
+    lanes: Mutex<HashMap<N, Weak<Lane>>>,
 }
 
-impl Turns {
-    pub(crate) async fn take(&self, name: &ServiceName) -> OwnedMutexGuard<()> {
+impl<N> Default for Turns<N> {
+    fn default() -> Self {
+        Self { lanes: Mutex::default() }
+    }
+}
+
+impl<N: Clone + Eq + Hash> Turns<N> {
+    pub(crate) async fn take(&self, name: &N) -> OwnedMutexGuard<()> {
         let lane = {
             let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
             if lanes.len() >= TIDY_AT {

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod identity;
+mod issuers;
 mod journal;
 mod services;
 mod settings;
@@ -11,6 +12,7 @@ mod vault;
 
 pub use cluster::MemoryCluster;
 pub use identity::MemoryIdentity;
+pub use issuers::MemoryIssuers;
 pub use journal::MemoryJournal;
 pub use services::MemoryServices;
 pub use settings::MemorySettings;
