@@ -288,6 +288,7 @@ impl Manager {
         federation_id: &str,
         delete: bool,
     ) -> Result<(), Failure> {
+        self.may_touch(principal, name).await?;
         let _turn = self.turns.take(name).await;
         self.member().withdraw(principal, name, federation_id, delete).await
     }
@@ -298,8 +299,17 @@ impl Manager {
         name: &ServiceName,
         operation: &str,
     ) -> Result<(), Failure> {
+        self.may_touch(principal, name).await?;
         let _turn = self.turns.take(name).await;
         self.member().undo(principal, name, operation).await
+    }
+
+    /// What is not there anybody may leave alone; what is there is its owner's.
+    async fn may_touch(&self, principal: &Principal, name: &ServiceName) -> Result<(), Failure> {
+        match self.in_charge(principal, name).await {
+            Ok(_) | Err(Failure::NotFound(_)) => Ok(()),
+            Err(failure) => Err(failure),
+        }
     }
 
     pub async fn join(

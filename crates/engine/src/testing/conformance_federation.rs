@@ -79,7 +79,7 @@ pub fn mk_federation(federation_id: &str, service: &str) -> FederationRecord {
     membership.add(far.clone(), Attributes::default(), Place::new("https://far.example", true), "one");
     membership.set_duty(&far, Duty::Paused, "two");
     membership.add(mk_member("gone", "replica"), Attributes::default(), Place::default(), "one");
-    membership.remove(&mk_member("gone", "replica"), "one");
+    membership.remove(&mk_member("gone", "replica"), true, "one");
     membership.acknowledge("one");
     let echo = Echo { wanted: mk_definition("replica"), found: mk_definition("replica") };
     let sent = Sent {

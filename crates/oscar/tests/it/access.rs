@@ -24,16 +24,43 @@ enum Asked {
     /// The definition of a service of that name.
     Definition(&'static str),
     Repositories,
+    /// No members: only who asks matters.
+    Members,
+    /// An invitation to a federation that the service is not in.
+    Join,
+    /// An operation that never arrived.
+    Operation,
+    RefreshToken,
 }
 
-use Asked::{Definition, Nothing, Repositories};
+use Asked::{Definition, Join, Members, Nothing, Operation, RefreshToken, Repositories};
 
 /// Every route of `oscar routes` has a row here, or the test fails.
 const ROWS: &[Row] = &[
     ("GET", "/health", Nothing, [200; 8]),
     ("GET", "/system/config", Nothing, [401, 200, 200, 200, 200, 401, 401, 400]),
     ("PUT", "/system/config", Repositories, [401, 403, 403, 403, 200, 401, 401, 400]),
+    ("GET", "/system/audit", Nothing, [401, 200, 200, 200, 200, 401, 401, 400]),
+    ("GET", "/system/federation", Nothing, [401, 200, 200, 200, 200, 401, 401, 400]),
+    ("GET", "/system/federation/{serviceName}", Nothing, [401, 403, 403, 200, 200, 401, 401, 401]),
+    ("POST", "/system/federation/{serviceName}", Members, [401, 403, 403, 200, 200, 401, 401, 401]),
+    ("PUT", "/system/federation/{serviceName}", Members, [401, 403, 403, 200, 200, 401, 401, 401]),
+    ("DELETE", "/system/federation/{serviceName}", Members, [401, 403, 403, 200, 200, 401, 401, 401]),
+    // The owner may, and this service is in no such federation.
+    ("POST", "/system/federation/{serviceName}/join", Join, [401, 403, 403, 409, 409, 401, 401, 400]),
+    ("POST", "/system/federation/{serviceName}/reconcile", Nothing, [401, 403, 403, 200, 200, 401, 401, 401]),
+    // Only a member's key opens it.
+    ("POST", "/system/federation/{serviceName}/sync", Nothing, [401; 8]),
+    ("GET", "/system/federation/{serviceName}/token", Nothing, [401, 403, 403, 200, 200, 401, 401, 400]),
+    ("PUT", "/system/federation/{serviceName}/token", RefreshToken, [401, 403, 403, 404, 404, 401, 401, 400]),
+    ("DELETE", "/system/federation/{serviceName}/token", Nothing, [401, 403, 403, 404, 404, 401, 401, 400]),
+    ("POST", "/system/federation/{serviceName}/undo", Operation, [401, 403, 403, 204, 204, 401, 401, 400]),
+    ("POST", "/system/federation/{serviceName}/withdraw", Operation, [401, 403, 403, 204, 204, 401, 401, 400]),
     ("GET", "/system/info", Nothing, [401, 200, 200, 200, 200, 401, 401, 400]),
+    ("GET", "/system/replicas/{serviceName}", Nothing, [401, 403, 403, 200, 200, 401, 401, 401]),
+    ("POST", "/system/replicas/{serviceName}", Members, [401, 403, 403, 200, 200, 401, 401, 401]),
+    ("PUT", "/system/replicas/{serviceName}", Members, [401, 403, 403, 200, 200, 401, 401, 401]),
+    ("DELETE", "/system/replicas/{serviceName}", Members, [401, 403, 403, 200, 200, 401, 401, 401]),
     ("GET", "/system/services", Nothing, [401, 200, 200, 200, 200, 401, 401, 400]),
     ("POST", "/system/services", Definition("brand-new"), [401, 200, 200, 200, 200, 401, 401, 400]),
     ("PUT", "/system/services", Definition("target"), [401, 403, 403, 200, 200, 401, 401, 400]),
@@ -81,9 +108,31 @@ impl Scene {
                 request.json(&body)
             }
             Repositories => request.json(&json!({"allowed_image_repositories": []})),
+            Members => request.json(&json!({})),
+            Join => request.json(&mk_invitation()),
+            Operation => request.json(&json!({"federation_id": "no-such", "operation": "no-such"})),
+            RefreshToken => request.json(&json!({"refresh_token": "a-refresh-token"})),
         };
         self.as_caller(caller, request).send().await.expect("an answer")
     }
+}
+
+fn mk_invitation() -> Value {
+    let member = json!({"cluster_id": "here", "service_name": "target"});
+    let exchange = json!({
+        "federation_id": "no-such",
+        "instance": "another",
+        "membership": {"time": 0, "records": []},
+        "states": [],
+    });
+    json!({
+        "federation_id": "no-such",
+        "member": member,
+        "coordinator": {"cluster_id": "there", "service_name": "origin"},
+        "endpoint": "https://there.example",
+        "key": "omk_key",
+        "exchange": exchange,
+    })
 }
 
 /// The same claims with one letter of the signature changed.
