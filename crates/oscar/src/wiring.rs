@@ -149,6 +149,15 @@ impl Ground {
         }
     }
 
+    /// During a roll-out two managers share one journal: what the other works on is left alone as
+    /// long as it may be working.
+    fn grace(&self, settings: &Effective) -> u64 {
+        match self {
+            Self::Local { .. } => 0,
+            Self::Kubernetes(_) => settings.count("write_timeout") + 60,
+        }
+    }
+
     /// Whether this manager is the one that looks after federations: the only one, or on
     /// Kubernetes the one that holds the Lease.
     pub(crate) async fn is_in_charge(&self) -> bool {
@@ -226,6 +235,7 @@ pub(crate) async fn app(
         urls: own_urls(addresses),
         instance_id: facts.instance_id.clone(),
         cluster_id: settings.text("cluster_id").to_owned(),
+        grace: ground.grace(settings),
     };
     let own_peer = Arc::new(OwnPeer::default());
     let archive = ground.archive();

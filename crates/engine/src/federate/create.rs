@@ -89,6 +89,7 @@ impl Federator {
 
     /// Carries out what was prepared: everything, or nothing.
     pub async fn execute(&self, prepared: Prepared) -> Result<Arc<Stored>, CreateFailure> {
+        let _working = self.memory.active.begin(&prepared.operation.id);
         self.journal.put_operation(&prepared.operation).await.map_err(Failure::from)?;
         self.go_forward(prepared).await
     }
@@ -328,6 +329,10 @@ impl Federator {
     pub async fn recover(&self) -> Result<usize, Failure> {
         let mut open = 0;
         for operation in self.journal.operations().await? {
+            let anothers = self.own.grace > 0 && operation.begun + self.own.grace > self.now();
+            if self.memory.active.contains(&operation.id) || anothers {
+                continue;
+            }
             if operation.phase == Phase::Forward && self.coordinator_is_stored(&operation).await? {
                 self.journal.remove_operation(&operation.id).await?;
             } else if !self.go_back(operation).await?.is_empty() {

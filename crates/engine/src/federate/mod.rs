@@ -15,9 +15,9 @@ mod remove;
 mod states;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use oscar_model::federation::expand::FEDERATION_ID_ANNOTATION;
@@ -72,6 +72,35 @@ pub struct Own {
     pub instance_id: String,
     /// The operator's name for this cluster, for definitions that give it none.
     pub cluster_id: String,
+    /// How long a create may be another manager's that shares this journal. Zero where nobody
+    /// else does.
+    pub grace: Seconds,
+}
+
+/// Operations by id, each as long as somebody works on it.
+#[derive(Clone, Default)]
+struct Active(Arc<Mutex<BTreeSet<String>>>);
+
+struct Working {
+    active: Active,
+    id: String,
+}
+
+impl Active {
+    fn begin(&self, id: &str) -> Working {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
+        Working { active: self.clone(), id: id.to_owned() }
+    }
+
+    fn contains(&self, id: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.active.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
 }
 
 /// What is known as long as the manager runs.
@@ -83,6 +112,8 @@ pub struct Memory {
     records: Turns,
     /// One look and repair at a time for each service.
     repairs: Turns,
+    /// Creates that are under way here: nobody may take them for what a crash left.
+    active: Active,
     /// Something changed; somebody should look before the next tick.
     pub(crate) nudge: tokio::sync::Notify,
 }

@@ -143,6 +143,7 @@ fn own(endpoint: &str) -> Own {
         urls: vec![endpoint.to_owned()],
         instance_id: format!("instance of {endpoint}"),
         cluster_id: String::new(),
+        grace: 0,
     }
 }
 

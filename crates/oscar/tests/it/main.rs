@@ -1,6 +1,9 @@
 //! The real binary over real HTTP.
 
 mod access;
+mod federation;
+mod federation_edits;
+mod federation_scene;
 mod keycloak;
 mod kill;
 mod leaks;

@@ -96,6 +96,18 @@ impl Manager {
         (self.server, self.url) = spawn(self.folder.path(), self.starts, &self.environment);
     }
 
+    /// Starts again on the same folder and at the same address, for those who know it.
+    pub(crate) fn start_again_there(&mut self) {
+        let address = self.url.trim_start_matches("http://").to_owned();
+        let limit = Duration::from_secs(30);
+        // Somebody's outgoing connection may have the port for a moment.
+        oscar_testkit::eventually("the port is free", limit, || std::net::TcpListener::bind(&address).ok());
+        self.starts += 1;
+        let mut environment = self.environment.clone();
+        environment.push(("OSCAR_LISTEN".to_owned(), address));
+        (self.server, self.url) = spawn(self.folder.path(), self.starts, &environment);
+    }
+
     pub(crate) fn as_nobody(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.url))
     }
@@ -123,8 +135,9 @@ fn name(start: usize) -> String {
 fn spawn(folder: &Path, number: usize, environment: &[(String, String)]) -> (Server, String) {
     let mut command = program(folder);
     command
-        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+        .args(["serve", "--data"])
         .arg(folder.join("data"))
+        .env("OSCAR_LISTEN", "127.0.0.1:0")
         .envs(environment.iter().map(|(name, value)| (name, value)));
     start(&name(number), folder, &mut command)
 }

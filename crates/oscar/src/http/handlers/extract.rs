@@ -10,7 +10,7 @@ use oscar_api::fdl;
 use oscar_api::problem::{Code, Problem};
 use oscar_api::service::{Draft, Mode, read};
 use oscar_api::tree::{Node, parse_json};
-use oscar_engine::Guard;
+use oscar_engine::{Failure, Guard};
 use oscar_model::fault::{Faults, join, quoted};
 use oscar_model::identity::Principal;
 use oscar_model::name::ServiceName;
@@ -119,6 +119,15 @@ fn parse(yaml: bool, body: &[u8]) -> Result<Parsed, Refused> {
         faults.0.push(fault);
     }
     Ok(Parsed { node: entry.node, path: entry.path, draft, faults })
+}
+
+/// Finishes a change although its caller may go away: what it means for other clusters must not
+/// stop half-way.
+pub(super) async fn undisturbed<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<T, Refused> {
+    let done = tokio::spawn(change).await;
+    done.map_err(|_| Refused::new(Code::Internal, "the manager failed; its log says more"))?.map_err(Refused::from)
 }
 
 /// The revisions that a change is meant for. What cannot be read matches nothing: a caller who

@@ -25,7 +25,7 @@ use super::super::answer::{Refused, json_answer};
 use super::super::app::App;
 use super::super::caller::{authenticate_for, bearer_of};
 use super::super::documented::{FederationEditRefusals, FederationGetRefusals};
-use super::extract::{NameInPath, Query, body, service_name};
+use super::extract::{NameInPath, Query, body, service_name, undisturbed};
 
 macro_rules! resource {
     ($path:literal, $name:expr, $tag:literal, $get:ident, $add:ident, $update:ident, $remove:ident) => {
@@ -157,7 +157,10 @@ async fn try_change(
     let node = parse_json(&bytes).map_err(oscar_api::fdl::FdlError::Malformed)?;
     let request = replicas::read(&node).map_err(Problem::invalid)?;
     let terms = terms(app, &principal, headers, dry_run);
-    let edited = app.manager.edit_federation(&principal, &name, &meaning(request), terms).await?;
+    let (manager, caller, service) = (app.manager.clone(), principal.clone(), name.clone());
+    let edit = meaning(request);
+    let edited =
+        undisturbed(async move { manager.edit_federation(&caller, &service, &edit, terms).await }).await?;
     answer(app, &principal, &name, spelled, &edited.troubles).await
 }
 

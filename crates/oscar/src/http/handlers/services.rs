@@ -19,7 +19,7 @@ use super::super::answer::{Refused, json_answer};
 use super::super::app::App;
 use super::super::caller::{authenticate, authenticate_for};
 use super::super::documented::{CreateRefusals, DeleteRefusals, GetRefusals, ListRefusals, UpdateRefusals};
-use super::extract::{NameInPath, Query, body, definition, guard, service_name};
+use super::extract::{NameInPath, Query, body, definition, guard, service_name, undisturbed};
 use super::federation::{step_body, terms};
 
 /// The most services of one page.
@@ -126,7 +126,9 @@ async fn create(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
     let bytes = body(app, request).await?;
     let draft = definition(app, &principal, headers, &bytes).await?;
     let terms = terms(app, &principal, headers, dry_run);
-    let change = app.manager.create(&principal, draft.definition, &draft.token, terms).await?;
+    let (manager, caller) = (app.manager.clone(), principal.clone());
+    let change =
+        undisturbed(async move { manager.create(&caller, draft.definition, &draft.token, terms).await }).await?;
     let mut answer = match &change.federation {
         _ if dry_run => dry(&change, &principal),
         // Clients of OSCAR read nothing here; ours show what became of each member.
@@ -164,7 +166,9 @@ async fn update(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
     let bytes = body(app, request).await?;
     let draft = definition(app, &principal, headers, &bytes).await?;
     let terms = Terms { guard: guard(headers), detach, ..terms(app, &principal, headers, dry_run) };
-    let change = app.manager.update(&principal, draft.definition, &draft.token, terms).await?;
+    let (manager, caller) = (app.manager.clone(), principal.clone());
+    let change =
+        undisturbed(async move { manager.update(&caller, draft.definition, &draft.token, terms).await }).await?;
     let mut answer = match &change.federation {
         _ if dry_run => dry(&change, &principal),
         Some(Consequences { troubles, warnings, .. }) if !troubles.is_empty() || !warnings.is_empty() => {
@@ -203,7 +207,8 @@ async fn remove(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result
     let query = Query::of(uri);
     let (dry_run, detach) = (query.flag("dry_run")?, query.flag("detach")?);
     let terms = Terms { guard: guard(headers), detach, ..terms(app, &principal, headers, dry_run) };
-    let change = app.manager.remove(&principal, &service_name(name)?, terms).await?;
+    let (manager, caller, name) = (app.manager.clone(), principal.clone(), service_name(name)?);
+    let change = undisturbed(async move { manager.remove(&caller, &name, terms).await }).await?;
     Ok(match change {
         Some(change) if dry_run => dry(&change, &principal),
         _ => StatusCode::NO_CONTENT.into_response(),

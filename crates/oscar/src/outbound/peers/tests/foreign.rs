@@ -4,7 +4,7 @@ use oscar_model::federation::plan::Origination;
 use oscar_model::federation::sync::in_sync;
 use serde_json::{Value, json};
 
-use super::stand_in::StandIn;
+use super::stand_in::{StandIn, stored};
 use super::*;
 
 /// One foreign manager, and alice who calls it.
@@ -24,11 +24,8 @@ impl World {
     /// With a plain service of alice's, as its manager shows it.
     async fn with_plain() -> (Self, Definition) {
         let world = Self::new().await;
-        let mut service: Value =
-            serde_json::from_slice(&encode_for_peer(&mk_definition(), &"old".into(), &Owner::Admin)).expect("JSON");
-        service["owner"] = json!("alice");
-        service["environment"]["secrets"]["KEY"] = json!("");
-        world.there.put(service);
+        let service = encode_for_peer(&mk_definition(), &"old".into(), &Owner::Admin);
+        world.there.put(stored(serde_json::from_slice(&service).expect("JSON"), "alice"));
         match world.look().await.found {
             Found::Plain(definition) => {
                 world.there.heard();
@@ -201,6 +198,17 @@ async fn who_calls_with_an_account_of_the_cluster_leaves_the_owner_as_he_is() {
     assert_eq!(owner(&world), "cluster_admin");
     let found = world.look().await.found;
     assert!(matches!(found, Found::Replica { .. }), "the account owns what the administrator owns: {found:?}");
+}
+
+#[tokio::test]
+async fn an_account_that_may_overwrite_everything_does_not() {
+    let (mut world, former) = World::with_plain().await;
+    world.callee = Callee::new(&world.there.url, Audience::Foreign).with(mk_login());
+    world.callee.owner = Owner::User(oscar_model::identity::Subject::parse("bob").expect("a subject"));
+    let before = world.there.service("plants");
+    let told = world.deploy(&mk_step(Act::Adopt, Some(mk_replica(OPERATION)), Some(former))).await;
+    assert_eq!(told, Err(PeerError::Refused("the name belongs to somebody else".to_owned())));
+    assert_eq!(world.there.service("plants"), before);
 }
 
 #[tokio::test]

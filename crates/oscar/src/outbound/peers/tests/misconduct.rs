@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use oscar_model::federation::plan::Origination;
+
 use super::raw::{Conduct, Raw};
 use super::*;
 
@@ -60,6 +62,17 @@ async fn who_answered_is_known_even_when_the_answer_is_not() {
     assert_eq!(foreign.audience, Some(Audience::Foreign));
     let ours = look_at(&Raw::start(Conduct::answer("503 Wait", OURS, "")).await, &mk_peers()).await;
     assert_eq!(ours.audience, Some(Audience::Ours));
+}
+
+#[tokio::test]
+async fn an_answer_byte_by_byte_is_read_as_long_as_it_ends() {
+    let Conduct::Say(text) = Conduct::answer("200 OK", TEXT, r#"{"name": "plants", "owner": "bob"}"#) else {
+        unreachable!("an answer is said")
+    };
+    let raw = Raw::start(Conduct::Spell(text)).await;
+    assert_eq!(look_at(&raw, &mk_peers()).await.found, Found::SomebodyElses);
+    let sighting = look_at(&Raw::start(Conduct::Drip).await, &mk_hasty()).await;
+    assert!(unreachable_because(&sighting).contains("did not answer within"), "{sighting:?}");
 }
 
 #[tokio::test]
@@ -148,7 +161,6 @@ async fn what_is_there_is_told_from_whose_it_is() {
         Found::Replica { origination, .. } => Some(origination),
         _ => None,
     };
-    use oscar_model::federation::plan::Origination;
     let adopted = format!("{OURS}oscar-replica: adopted\r\n");
     assert_eq!(origination(look("200 OK", &adopted, &annotated(FEDERATION)).await), Some(Origination::Adopted));
     assert_eq!(origination(look("200 OK", OURS, &annotated(FEDERATION)).await), Some(Origination::Created));

@@ -24,7 +24,7 @@ const FEDERATION: &str = "8f14e45f-ceea-467f-9f6d-0a1b2c3d4e5f";
 const OPERATION: &str = "op-1";
 
 /// Long enough that only what never ends reaches it.
-const PATIENT: Duration = Duration::from_secs(60);
+const PATIENT: Duration = Duration::from_mins(1);
 /// For what never ends.
 const SHORT: Duration = Duration::from_millis(300);
 

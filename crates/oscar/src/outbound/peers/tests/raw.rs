@@ -29,6 +29,8 @@ pub(super) enum Conduct {
     DieMidway,
     /// These bytes.
     Say(String),
+    /// These bytes, one by one.
+    Spell(String),
 }
 
 impl Conduct {
@@ -149,6 +151,13 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, conduct: Condu
             stream.write_all(format!("{HEAD}content-length: 1000\r\n\r\n{{\"name\":").as_bytes()).await?;
         }
         Conduct::Say(text) => stream.write_all(text.as_bytes()).await?,
+        Conduct::Spell(text) => {
+            for byte in text.bytes() {
+                stream.write_all(&[byte]).await?;
+                stream.flush().await?;
+                tokio::task::yield_now().await;
+            }
+        }
         // The others were counted before.
         Conduct::Drop(..) => {}
     }
@@ -169,6 +178,10 @@ async fn read_request<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
         let read = stream.read(&mut piece).await.ok().filter(|read| *read > 0)?;
         bytes.extend_from_slice(&piece[..read]);
         let text = String::from_utf8_lossy(&bytes);
+        // A client that speaks TLS waits for an answer to its greeting.
+        if !bytes[0].is_ascii_uppercase() {
+            return Some(text.into_owned());
+        }
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
         let length =
             head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());

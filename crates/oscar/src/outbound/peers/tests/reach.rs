@@ -190,7 +190,8 @@ async fn calls_wait_for_their_turn_and_share_connections() {
     let options = PeersOptions { most_calls: 3, most_calls_per_host: 2, ..mk_options() };
     let peers = HttpPeers::new(options).expect("options that work");
     let callee = Callee::new(&url, Audience::Foreign);
-    let calls: Vec<_> = (0..40).map(|_| peers.look(&callee.call(), FEDERATION)).collect::<Vec<_>>();
+    let call = callee.call();
+    let calls: Vec<_> = (0..40).map(|_| peers.look(&call, FEDERATION)).collect();
     for sighting in futures::future::join_all(calls).await {
         assert_eq!(sighting.found, Found::Nothing);
     }

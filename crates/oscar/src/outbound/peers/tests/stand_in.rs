@@ -82,7 +82,8 @@ fn person(headers: &HeaderMap) -> Result<Option<String>, StatusCode> {
     }
 }
 
-fn stored(mut service: Value, owner: &str) -> Value {
+/// As it is shown: secrets blank, its own store put in.
+pub(super) fn stored(mut service: Value, owner: &str) -> Value {
     service["owner"] = json!(owner);
     if let Some(secrets) = service["environment"]["secrets"].as_object_mut() {
         secrets.values_mut().for_each(|value| *value = json!(""));
