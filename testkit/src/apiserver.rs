@@ -17,6 +17,9 @@ use crate::{Missing, Part, Scratch, free_port, http, kubeconfig};
 pub const ADMIN_TOKEN: &str = "admin-token";
 /// The token of `alice`, who may do nothing until a test grants it.
 pub const ALICE_TOKEN: &str = "alice-token";
+/// When this file is there, the API server audits.
+const AUDIT_POLICY: &str = "audit-policy.yaml";
+const AUDIT_LOG: &str = "audit.log";
 const MANAGER_TOKEN: &str = "manager-token";
 
 /// Generous: a cold start shares two cores with other tests.
@@ -163,6 +166,13 @@ impl Apiserver {
             .unwrap_or_else(|why| panic!("kube-apiserver did not start again: {why}"));
     }
 
+    /// Restarts the API server with a policy of auditing; where it writes what it does.
+    pub fn audit_with(&self, policy: &str) -> PathBuf {
+        self.scratch.write(AUDIT_POLICY, policy);
+        self.restart_apiserver();
+        self.scratch.path().join(AUDIT_LOG)
+    }
+
     /// A crash and a restart: same port, same etcd.
     pub fn restart_apiserver(&self) {
         self.kill_apiserver();
@@ -216,6 +226,10 @@ fn spawn_api(programs: &Part, scratch: &Scratch, agent: &Agent, etcd_port: u16, 
         .arg(format!("--service-account-key-file={}", file("accounts.pub")))
         .arg(format!("--service-account-signing-key-file={}", file("accounts.key")))
         .arg(format!("--cert-dir={}", file("certificates")));
+    if scratch.path().join(AUDIT_POLICY).exists() {
+        command.arg(format!("--audit-policy-file={}", file(AUDIT_POLICY)));
+        command.arg(format!("--audit-log-path={}", file(AUDIT_LOG)));
+    }
     let mut api = Server::spawn("kube-apiserver", scratch.path(), &mut command);
     let ready = format!("{}/readyz", url(port));
     api.wait_ready(START_LIMIT, || http::answers(agent, &ready))?;

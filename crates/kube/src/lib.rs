@@ -9,6 +9,7 @@
 mod calls;
 mod cluster;
 mod error;
+mod federation;
 mod index;
 mod instance;
 mod layout;
@@ -21,5 +22,6 @@ mod users;
 mod watch;
 mod world;
 
+pub use federation::KubeLease;
 pub use options::Options;
 pub use world::{ConnectError, KubeWorld};

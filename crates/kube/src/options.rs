@@ -20,6 +20,11 @@ pub struct Options {
     pub patience: Duration,
     /// How often nodes' usage is asked for.
     pub metrics_interval: Duration,
+    /// How long the manager that repairs federations may be silent before another takes over.
+    /// It has to be the same for all managers of a cluster.
+    pub lease_duration: Duration,
+    /// How long audit records may wait to be stored together.
+    pub audit_interval: Duration,
 }
 
 impl Default for Options {
@@ -32,6 +37,8 @@ impl Default for Options {
             additional_config: "config.yaml".to_owned(),
             patience: Duration::from_secs(15),
             metrics_interval: Duration::from_secs(15),
+            lease_duration: Duration::from_secs(15),
+            audit_interval: Duration::from_secs(3),
         }
     }
 }

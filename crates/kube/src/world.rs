@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::calls::Calls;
 use crate::cluster::KubeCluster;
+use crate::federation::{KubeAudit, KubeJournal, KubeLease, KubeVault};
 use crate::options::Options;
 use crate::services::KubeServices;
 use crate::settings::KubeSettings;
@@ -32,6 +33,10 @@ pub struct KubeWorld {
     users: Arc<KubeUsers>,
     settings: Arc<KubeSettings>,
     cluster: Arc<KubeCluster>,
+    lease: Arc<KubeLease>,
+    journal: Arc<KubeJournal>,
+    vault: Arc<KubeVault>,
+    audit: Arc<KubeAudit>,
     calls: Calls,
     options: Arc<Options>,
     tasks: Vec<JoinHandle<()>>,
@@ -67,7 +72,11 @@ impl KubeWorld {
         let users = KubeUsers::start(&calls, &options, &mut tasks);
         let settings = KubeSettings::start(&calls, &options, &mut tasks);
         let cluster = KubeCluster::start(&calls, &options, &mut tasks);
-        Self { services, users, settings, cluster, calls, options, tasks }
+        let lease = Arc::new(KubeLease::new(&calls, &options));
+        let journal = Arc::new(KubeJournal::new(&calls, &options, &lease));
+        let vault = Arc::new(KubeVault::new(&calls, &options));
+        let audit = KubeAudit::start(&calls, &options, &mut tasks);
+        Self { services, users, settings, cluster, lease, journal, vault, audit, calls, options, tasks }
     }
 
     pub fn services(&self) -> Arc<dyn ports::services::Services> {
@@ -84,6 +93,24 @@ impl KubeWorld {
 
     pub fn cluster(&self) -> Arc<dyn ports::cluster::Cluster> {
         self.cluster.clone()
+    }
+
+    pub fn journal(&self) -> Arc<dyn ports::journal::Journal> {
+        self.journal.clone()
+    }
+
+    pub fn vault(&self) -> Arc<dyn ports::vault::Vault> {
+        self.vault.clone()
+    }
+
+    pub fn audit(&self) -> Arc<dyn ports::audit::Audit> {
+        self.audit.clone()
+    }
+
+    /// Which of the managers of this cluster finishes and repairs. Nobody tries to hold it
+    /// until [`KubeLease::hold_forever`] or [`KubeLease::tick_hold`] is called.
+    pub fn lease(&self) -> Arc<KubeLease> {
+        self.lease.clone()
     }
 
     /// The permanent id of this cluster's manager, made at the first call.

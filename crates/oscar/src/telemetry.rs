@@ -14,7 +14,7 @@ fn directives(filter: &str) -> String {
     if !["error", "warn", "info", "debug", "trace", "off"].contains(&level.to_ascii_lowercase().as_str()) {
         return format!("{filter},{NEVER}");
     }
-    let own = ["oscar", "oscar_api", "oscar_engine", "oscar_kube", "oscar_local"];
+    let own = ["audit", "oscar", "oscar_api", "oscar_engine", "oscar_kube", "oscar_local"];
     own.iter().fold(format!("warn,{NEVER}"), |all, module| format!("{all},{module}={level}"))
 }
 

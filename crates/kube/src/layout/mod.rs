@@ -1,5 +1,6 @@
 //! What each object looks like. Pure: the same input gives the same object.
 
+pub(crate) mod federation;
 pub(crate) mod home;
 pub(crate) mod journal;
 pub(crate) mod pod_template;

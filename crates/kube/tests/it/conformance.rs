@@ -1,4 +1,4 @@
-use oscar_engine::testing::conformance;
+use oscar_engine::testing::{conformance, conformance_federation};
 use oscar_kube::KubeWorld;
 use oscar_testkit::{Apiserver, require};
 
@@ -16,4 +16,7 @@ pub(crate) async fn keeps_its_contracts(world: &KubeWorld, prefix: &str) {
     conformance::services(world.services(), &*world.users(), prefix).await;
     conformance::users(world.users()).await;
     conformance::settings(world.settings()).await;
+    conformance_federation::journal(world.journal(), prefix).await;
+    conformance_federation::vault(world.vault(), &*world.users(), prefix).await;
+    conformance_federation::audit(world.audit(), prefix).await;
 }

@@ -5,6 +5,8 @@ mod conformance;
 mod crash;
 mod deploy;
 mod doubled;
+mod federation;
+mod federation_rights;
 mod gone;
 mod homes;
 mod managers;
