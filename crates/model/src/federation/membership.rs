@@ -262,7 +262,9 @@ mod tests {
 
     fn apply(state: &mut Membership, edit: &Edit, instance: &str) {
         match *edit {
-            Edit::Add(index) => state.add(id(index), Attributes::default(), Place::new(format!("https://{index}"), true), instance),
+            Edit::Add(index) => {
+                state.add(id(index), Attributes::default(), Place::new(format!("https://{index}"), true), instance)
+            }
             Edit::Remove(index) => drop(state.remove(&id(index), instance)),
             Edit::Priority(index, priority) => {
                 let attributes = Attributes { priority, ..Attributes::default() };
