@@ -199,6 +199,25 @@ pub(super) fn bare(host: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_address_gains_nothing_by_hiding_in_a_longer_one(bits: u32, listed: bool) {
+            let policy = policy(if listed { &["10.0.0.0/8", "fd00::/8"] } else { &[] }, false);
+            let plain = allowed(Ipv4Addr::from_bits(bits).into(), &policy);
+            let (inner, high) = (u128::from(bits), |part: u128, shift: u32| part << shift);
+            let forms = [
+                high(0xffff, 32) | inner,
+                inner,
+                high(0x64, 112) | high(0xff9b, 96) | inner,
+                high(0x2002, 112) | high(inner, 80) | 1,
+            ];
+            for form in forms.map(Ipv6Addr::from_bits) {
+                prop_assert_eq!(allowed(form.into(), &policy), plain, "{}", form);
+            }
+        }
+    }
 
     fn ip(text: &str) -> IpAddr {
         text.parse().expect("an address")

@@ -229,51 +229,39 @@ fn classify(error: &reqwest::Error) -> Trouble {
     }
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if let Some(refused) = error.downcast_ref::<NotPermitted>() {
-            return Trouble::Address(refused.to_string());
-        }
-        if let Some(hyper) = error.downcast_ref::<hyper::Error>() {
-            if hyper.is_parse() {
-                return Trouble::NotHttp;
-            }
-            if hyper.is_incomplete_message() || hyper.is_canceled() || hyper.is_closed() {
-                return Trouble::Connection {
-                    cause: "it closed the connection without an answer".to_owned(),
-                    again: true,
-                };
-            }
-        }
-        if let Some(trouble) = error.downcast_ref::<io::Error>().and_then(classify_io) {
+        if let Some(trouble) = recognise(error) {
             return trouble;
         }
-        cause = error.source();
+        // The source of an `io::Error` passes over what it holds.
+        let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        cause = held.map(|held| held as &(dyn Error + 'static)).or_else(|| error.source());
     }
     let cause = if error.is_timeout() { "no connection in time".to_owned() } else { innermost(error) };
     Trouble::Connection { cause, again: false }
 }
 
-fn classify_io(error: &io::Error) -> Option<Trouble> {
-    // The source of an `io::Error` passes over what it holds.
-    let held = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    if let Some(rustls::Error::InvalidCertificate(_)) = held {
+fn recognise(error: &(dyn Error + 'static)) -> Option<Trouble> {
+    let closed = || Trouble::Connection { cause: "it closed the connection without an answer".to_owned(), again: true };
+    if let Some(refused) = error.downcast_ref::<NotPermitted>() {
+        return Some(Trouble::Address(refused.to_string()));
+    }
+    if let Some(error @ rustls::Error::InvalidCertificate(_)) = error.downcast_ref() {
         return Some(Trouble::Certificate(error.to_string()));
     }
-    let lost = matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::BrokenPipe
-            | io::ErrorKind::NotConnected
-            | io::ErrorKind::UnexpectedEof
-    );
-    lost.then(|| Trouble::Connection { cause: lost_sentence(error.kind()).to_owned(), again: true })
-}
-
-fn lost_sentence(kind: io::ErrorKind) -> &'static str {
-    match kind {
-        io::ErrorKind::ConnectionRefused => "nobody listens at its address",
-        _ => "it closed the connection without an answer",
+    if let Some(error) = error.downcast_ref::<hyper::Error>() {
+        let lost = error.is_incomplete_message() || error.is_canceled() || error.is_closed();
+        return if error.is_parse() { Some(Trouble::NotHttp) } else { lost.then(closed) };
+    }
+    match error.downcast_ref::<io::Error>()?.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            Some(Trouble::Connection { cause: "nobody listens at its address".to_owned(), again: true })
+        }
+        io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::BrokenPipe
+        | io::ErrorKind::NotConnected
+        | io::ErrorKind::UnexpectedEof => Some(closed()),
+        _ => None,
     }
 }
 

@@ -82,7 +82,7 @@ impl HttpPeers {
             Audience::Ours => self.deadline,
             Audience::Foreign => self.foreign_deadline,
         };
-        self.transport.open(call, deadline).await.map_err(unreachable)
+        Ok(self.transport.open(call, deadline).await?)
     }
 }
 
@@ -111,17 +111,22 @@ impl Peers for HttpPeers {
         confidential.add_definition(definition);
         let session = self.open(call).await?;
         let owner = match (call.credential, call.contact.audience, step.act) {
-            // Go OSCAR lets its administrator say who the owner is, so it has to be said anew.
+            // Go OSCAR lets its administrator say who the owner is, so it has to be said anew,
+            // and overwrite anybody's service, so it has to be looked at.
             (Credential::Basic(_), Audience::Foreign, Act::Adopt | Act::Update) => {
-                present(&session, call).await?.map_or(Owner::Admin, |shown| owner_of(&shown, call))
+                match present(&session, call).await? {
+                    Some(shown) if shown.belongs_to(call) => owner_of(&shown, call),
+                    Some(_) => return Err(PeerError::Refused("the name belongs to somebody else".to_owned())),
+                    None => Owner::Admin,
+                }
             }
             (Credential::Basic(_), ..) => Owner::Admin,
             _ => call.owner.clone(),
         };
         let method = if step.act == Act::Create { Method::POST } else { Method::PUT };
         let body = encode_for_peer(definition, token, &owner);
-        let answer = session.ask(&write(call, method, SERVICES.to_owned(), Some(body))).await.map_err(unreachable)?;
-        check_kind(call, &answer)?;
+        let answer = session.ask(&write(call, method, SERVICES.to_owned(), Some(body))).await?;
+        check_kind(call, &answer, &confidential)?;
         done(&answer, &confidential)
     }
 
@@ -145,7 +150,9 @@ impl Peers for HttpPeers {
             return ask_ours(&session, call, "withdraw", json::to_vec(&body)).await;
         }
         // Go OSCAR would remove or overwrite whatever has that name by now.
-        let Some(shown) = present(&session, call).await?.filter(|shown| shown.is_of(federation_id)) else {
+        let Some(shown) =
+            present(&session, call).await?.filter(|shown| shown.belongs_to(call) && shown.is_of(federation_id))
+        else {
             return Ok(());
         };
         if step.act == Act::Delete {
@@ -166,7 +173,9 @@ impl Peers for HttpPeers {
             let body = UndoBody { operation: operation.to_owned() };
             return ask_ours(&session, call, "undo", json::to_vec(&body)).await;
         }
-        let Some(shown) = present(&session, call).await?.filter(|shown| shown.was_written_by(operation)) else {
+        let Some(shown) =
+            present(&session, call).await?.filter(|shown| shown.belongs_to(call) && shown.was_written_by(operation))
+        else {
             return Ok(());
         };
         match (step.undo, &step.former) {
@@ -187,8 +196,8 @@ impl Peers for HttpPeers {
         let session = self.open(call).await?;
         let body = json::to_vec(&body::to_invitation(invitation));
         let request = write(call, Method::POST, federation_path(call, "join"), Some(body));
-        let answer = session.ask(&request).await.map_err(unreachable)?;
-        check_kind(call, &answer)?;
+        let answer = session.ask(&request).await?;
+        check_kind(call, &answer, &confidential)?;
         done(&answer, &confidential)
     }
 
@@ -200,14 +209,15 @@ impl Peers for HttpPeers {
         let body = json::to_vec(&body::to_exchange(exchange));
         let mut request = write(call, Method::POST, federation_path(call, "sync"), Some(body));
         request.wanted = true;
-        let answer = session.ask(&request).await.map_err(unreachable)?;
-        check_kind(call, &answer)?;
-        done(&answer, &Confidential::of(call.credential))?;
+        let answer = session.ask(&request).await?;
+        let confidential = Confidential::of(call.credential);
+        check_kind(call, &answer, &confidential)?;
+        done(&answer, &confidential)?;
         let unreadable = |cause: &dyn std::fmt::Display| {
             let cause = answer::cut(&answer::clean(&cause.to_string()));
             PeerError::Unreachable(format!("its answer cannot be understood: {cause}"))
         };
-        let bytes = answer.body.map_err(unreachable)?;
+        let bytes = answer.body?;
         let body: ExchangeBody = serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))?;
         let answered = body::from_exchange(body).map_err(|fault| unreadable(&fault))?;
         if answered.federation_id == exchange.federation_id {
@@ -236,8 +246,10 @@ fn write(call: &Call<'_>, method: Method, path: String, json: Option<Vec<u8>>) -
     Request { method, path, json, repeatable, wanted: false }
 }
 
-fn unreachable(trouble: Trouble) -> PeerError {
-    PeerError::Unreachable(trouble.to_string())
+impl From<Trouble> for PeerError {
+    fn from(trouble: Trouble) -> Self {
+        Self::Unreachable(trouble.to_string())
+    }
 }
 
 fn done(answer: &Answer, confidential: &Confidential) -> Result<(), PeerError> {
@@ -246,9 +258,9 @@ fn done(answer: &Answer, confidential: &Confidential) -> Result<(), PeerError> {
 
 /// A proxy in front of a manager that is gone answers in its place; that says nothing of what
 /// the manager did or has.
-fn check_kind(call: &Call<'_>, answer: &Answer) -> Result<(), PeerError> {
+fn check_kind(call: &Call<'_>, answer: &Answer, confidential: &Confidential) -> Result<(), PeerError> {
     if call.contact.audience == Audience::Ours && answer.audience() == Audience::Foreign {
-        let sentence = answer.sentence(&Confidential::of(call.credential));
+        let sentence = answer.sentence(confidential);
         return Err(PeerError::Unreachable(format!(
             "what answers there is not the manager that was there: {sentence}"
         )));
@@ -259,22 +271,20 @@ fn check_kind(call: &Call<'_>, answer: &Answer) -> Result<(), PeerError> {
 /// A route that only our kind has. A service that is not there needs nothing done.
 async fn ask_ours(session: &Session<'_>, call: &Call<'_>, act: &str, body: Vec<u8>) -> Result<(), PeerError> {
     let request = write(call, Method::POST, federation_path(call, act), Some(body));
-    let answer = session.ask(&request).await.map_err(unreachable)?;
-    check_kind(call, &answer)?;
+    let answer = session.ask(&request).await?;
+    let confidential = Confidential::of(call.credential);
+    check_kind(call, &answer, &confidential)?;
     if answer.status == StatusCode::NOT_FOUND {
         return Ok(());
     }
-    done(&answer, &Confidential::of(call.credential))
+    done(&answer, &confidential)
 }
 
-/// What a foreign manager has there, if it is the owner's.
+/// What a foreign manager has there, whoever's it is.
 async fn present(session: &Session<'_>, call: &Call<'_>) -> Result<Option<Shown>, PeerError> {
-    let answer = session.ask(&get(call)).await.map_err(unreachable)?;
+    let answer = session.ask(&get(call)).await?;
     match answer.status {
-        StatusCode::OK => {
-            let shown = look::show(&answer, &call.member.service_name).map_err(PeerError::Unreachable)?;
-            Ok(Some(shown).filter(|shown| shown.belongs_to(call)))
-        }
+        StatusCode::OK => look::show(&answer, &call.member.service_name).map(Some).map_err(PeerError::Unreachable),
         StatusCode::NOT_FOUND if !answer.is_page() => Ok(None),
         StatusCode::NOT_FOUND => Err(PeerError::Unreachable(answer.sentence(&Confidential::of(call.credential)))),
         _ => Err(answer.refusal(&Confidential::of(call.credential))),
@@ -286,7 +296,7 @@ fn owner_of(shown: &Shown, call: &Call<'_>) -> Owner {
 }
 
 async fn delete(session: &Session<'_>, call: &Call<'_>) -> Result<(), PeerError> {
-    let answer = session.ask(&write(call, Method::DELETE, service_path(call), None)).await.map_err(unreachable)?;
+    let answer = session.ask(&write(call, Method::DELETE, service_path(call), None)).await?;
     if answer.status == StatusCode::NOT_FOUND && !answer.is_page() {
         return Ok(());
     }
@@ -299,5 +309,5 @@ async fn put(session: &Session<'_>, call: &Call<'_>, definition: &Definition, ow
     confidential.add_definition(definition);
     let body = encode_for_peer(definition, &Secret::default(), owner);
     let request = write(call, Method::PUT, SERVICES.to_owned(), Some(body));
-    done(&session.ask(&request).await.map_err(unreachable)?, &confidential)
+    done(&session.ask(&request).await?, &confidential)
 }
