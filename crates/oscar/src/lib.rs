@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod devidp;
 pub mod http;
 pub mod outbound;
 pub mod serve;
