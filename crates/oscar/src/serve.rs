@@ -148,7 +148,7 @@ async fn keep_federations(app: &http::App, ground: &Ground, interval: Duration) 
             _ = ticks.tick() => {}
             () = app.manager.federator().nudged() => {}
         }
-        if !ground.is_in_charge().await {
+        if !ground.is_in_charge() {
             continue;
         }
         match app.manager.tick_federations().await {

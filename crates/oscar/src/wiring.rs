@@ -139,12 +139,7 @@ impl Ground {
         match self {
             Self::Local { store, .. } => Archive { journal: store.clone(), vault: store.clone(), audit: store.clone() },
             Self::Kubernetes(world) => {
-                let _ = world;
-                Archive {
-                    journal: Arc::<oscar_engine::memory::MemoryJournal>::default(),
-                    vault: Arc::<oscar_engine::memory::MemoryVault>::default(),
-                    audit: Arc::<oscar_engine::memory::MemoryAudit>::default(),
-                }
+                Archive { journal: world.journal(), vault: world.vault(), audit: world.audit() }
             }
         }
     }
@@ -160,33 +155,43 @@ impl Ground {
 
     /// Whether this manager is the one that looks after federations: the only one, or on
     /// Kubernetes the one that holds the Lease.
-    pub(crate) async fn is_in_charge(&self) -> bool {
+    pub(crate) fn is_in_charge(&self) -> bool {
         match self {
             Self::Local { .. } => true,
-            Self::Kubernetes(_) => true,
+            Self::Kubernetes(world) => world.lease().holds(),
         }
     }
 
     /// Background work of the world, until the process ends.
     pub(crate) fn spawn_ticks(&self) {
-        if let Self::Local { cluster, .. } = self {
-            let cluster = cluster.clone();
-            tokio::spawn(async move {
-                let mut ticks = tokio::time::interval(Duration::from_secs(5));
-                loop {
-                    ticks.tick().await;
-                    cluster.tick_usage();
-                }
-            });
+        match self {
+            Self::Local { cluster, .. } => {
+                let cluster = cluster.clone();
+                tokio::spawn(async move {
+                    let mut ticks = tokio::time::interval(Duration::from_secs(5));
+                    loop {
+                        ticks.tick().await;
+                        cluster.tick_usage();
+                    }
+                });
+            }
+            Self::Kubernetes(world) => {
+                let lease = world.lease();
+                tokio::spawn(async move { lease.hold_forever().await });
+            }
         }
     }
 
     /// What is written is on disk; nothing else holds the folder afterwards.
     pub(crate) async fn close(self) {
-        if let Self::Local { store, .. } = self
-            && let Err(error) = store.close().await
-        {
-            tracing::warn!("the data folder was not closed cleanly: {error}");
+        match self {
+            Self::Local { store, .. } => {
+                if let Err(error) = store.close().await {
+                    tracing::warn!("the data folder was not closed cleanly: {error}");
+                }
+            }
+            // The next manager need not wait for it to run out; it does when this fails.
+            Self::Kubernetes(world) => drop(world.lease().release().await),
         }
     }
 }

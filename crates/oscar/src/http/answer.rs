@@ -121,9 +121,8 @@ fn store_code(error: &StoreError) -> Code {
     match error {
         StoreError::Full(_) => Code::StoreFull,
         StoreError::Forbidden(_) => Code::StoreForbidden,
-        StoreError::Unavailable(_) => Code::StoreUnavailable,
-        StoreError::AlreadyExists | StoreError::NotFound | StoreError::Conflict | StoreError::Broken(_) => {
-            Code::Internal
-        }
+        // A conflict here is another manager's: during a roll-out two share what is remembered.
+        StoreError::Unavailable(_) | StoreError::Conflict => Code::StoreUnavailable,
+        StoreError::AlreadyExists | StoreError::NotFound | StoreError::Broken(_) => Code::Internal,
     }
 }
