@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use oscar::cli::{self, ClientCommand, Global, Shell};
+use oscar::demo::{self, DemoArgs};
 use oscar::serve::{self, ConfigCommand, ServeArgs};
 
 /// Serverless file processing, federated across clusters.
@@ -22,6 +23,8 @@ enum Command {
     Serve(ServeArgs),
     #[command(flatten)]
     Client(ClientCommand),
+    /// Show a federation of three clusters on this machine, step by step.
+    Demo(DemoArgs),
     /// Look at the settings of a manager.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     match command {
         Command::Serve(args) => runtime.block_on(serve::run(&args)),
         Command::Client(command) => runtime.block_on(cli::run(command, &global)),
+        Command::Demo(args) => runtime.block_on(demo::run(&args, global.json)),
         Command::Config(command) => serve::run_config(&command, global.json),
         Command::Completions { shell } => {
             cli::completions(shell, Arguments::command());

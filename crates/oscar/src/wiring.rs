@@ -49,7 +49,7 @@ pub(crate) enum StartError {
     File { what: String, cause: std::io::Error },
 }
 
-struct SystemClock;
+pub(crate) struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> SystemTime {
@@ -57,7 +57,7 @@ impl Clock for SystemClock {
     }
 }
 
-struct SystemEntropy;
+pub(crate) struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
     fn fill(&self, bytes: &mut [u8]) {
@@ -138,9 +138,7 @@ impl Ground {
     fn archive(&self) -> Archive {
         match self {
             Self::Local { store, .. } => Archive { journal: store.clone(), vault: store.clone(), audit: store.clone() },
-            Self::Kubernetes(world) => {
-                Archive { journal: world.journal(), vault: world.vault(), audit: world.audit() }
-            }
+            Self::Kubernetes(world) => Archive { journal: world.journal(), vault: world.vault(), audit: world.audit() },
         }
     }
 

@@ -1,6 +1,7 @@
 //! The real binary over real HTTP.
 
 mod access;
+mod demo;
 mod federation;
 mod federation_edits;
 mod federation_scene;

@@ -159,8 +159,7 @@ async fn try_change(
     let terms = terms(app, &principal, headers, dry_run);
     let (manager, caller, service) = (app.manager.clone(), principal.clone(), name.clone());
     let edit = meaning(request);
-    let edited =
-        undisturbed(async move { manager.edit_federation(&caller, &service, &edit, terms).await }).await?;
+    let edited = undisturbed(async move { manager.edit_federation(&caller, &service, &edit, terms).await }).await?;
     answer(app, &principal, &name, spelled, &edited.troubles).await
 }
 
