@@ -186,9 +186,9 @@ pub struct MinioStatus {
 
 /// What a change would do, without doing it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct DryRun {
+pub struct DryRun<'a> {
     pub dry_run: bool,
     /// `create`, `update`, `delete` or `none`.
     pub action: String,
-    pub service: crate::service::ServiceBody,
+    pub service: crate::service::ServiceBody<'a>,
 }

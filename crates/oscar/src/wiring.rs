@@ -13,7 +13,7 @@ use oscar_model::secret::Secret;
 use rand::TryRngCore;
 
 use crate::config::{Derived, Effective, World};
-use crate::http::{AdminAccount, App, Facts, Limits};
+use crate::http::{AdminAccount, App, Facts, Limits, Prints};
 use crate::outbound::oidc::{GroupSource, IssuerSettings, OidcIdentity, OidcSettings};
 
 /// The world of a manager, with what has to be closed at its end.
@@ -174,6 +174,7 @@ pub(crate) async fn app(
             body: Duration::from_secs(settings.count("read_timeout")),
             answer: Duration::from_secs(settings.count("write_timeout")),
         },
+        prints: Prints::default(),
     }))
 }
 
