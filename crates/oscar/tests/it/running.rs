@@ -62,6 +62,39 @@ fn the_line_to_paste_is_right_for_another_folder() {
 
 #[tokio::test]
 async fn two_managers_cannot_share_a_folder() {
+#[test]
+fn a_public_url_changes_nothing_for_this_machine() {
+    for given in ["https://oscar.example.org", "https://oscar.example.org/", "https://oscar.example.org/behind/"] {
+        let folder = Scratch::new("public");
+        let mut serve = program(folder.path());
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--public-url", given]);
+        let (server, url) = start("serve", folder.path(), &mut serve);
+        assert_eq!(url, given.trim_end_matches('/'), "others are told the public one");
+
+        let told = server.output();
+        let line = told.lines().find(|line| line.starts_with("ready ")).expect("a line for programs");
+        let bound = line.split_whitespace().find_map(|word| word.strip_prefix("listening=")).expect("the address");
+        let port: u16 = bound.strip_prefix("127.0.0.1:").and_then(|port| port.parse().ok()).expect("a port");
+        assert_ne!(port, 0, "{line}");
+        let kept = std::fs::read_to_string(folder.path().join(".local/share/oscar/url")).expect("the address is kept");
+        assert_eq!(kept, format!("http://{bound}"));
+
+        let (status, output) = run_to_end(&folder, program(folder.path()).args(["service", "list"]));
+        assert!(status.success() && output.contains("no service that you can see"), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn a_manager_on_all_addresses_is_reached_from_this_machine() {
+    let folder = Scratch::new("all-addresses");
+    let mut serve = program(folder.path());
+    let _server = start("serve", folder.path(), serve.args(["serve", "--listen", "0.0.0.0:0"]));
+    let kept = std::fs::read_to_string(folder.path().join(".local/share/oscar/url")).expect("the address is kept");
+    assert!(kept.starts_with("http://127.0.0.1:"), "{kept}");
+    let (status, output) = run_to_end(&folder, program(folder.path()).args(["status"]));
+    assert!(status.success(), "{output}");
+}
+
     let (manager, folder) = (Manager::start(&[]), Scratch::new("second"));
     let mut second = program(folder.path());
     second.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(manager.data());
