@@ -17,6 +17,7 @@ mod issuer;
 mod kept;
 mod keys;
 mod settings;
+mod standing;
 mod token;
 mod userinfo;
 

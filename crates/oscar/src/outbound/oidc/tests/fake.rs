@@ -36,6 +36,8 @@ pub(super) struct Conduct {
     pub(super) discovery: Value,
     pub(super) keys: Vec<Value>,
     pub(super) userinfo: Value,
+    /// What userinfo answers instead, as a JWT.
+    pub(super) signed_userinfo: Option<String>,
     pub(super) cache_control: Option<&'static str>,
     pub(super) mischief: Vec<(&'static str, Mischief)>,
 }
@@ -83,7 +85,14 @@ impl FakeIssuer {
             "jwks_uri": format!("{url}{KEYS}"),
             "userinfo_endpoint": format!("{url}{USERINFO}"),
         });
-        let conduct = Conduct { discovery, keys, userinfo: json!({}), cache_control: None, mischief: Vec::new() };
+        let conduct = Conduct {
+            discovery,
+            keys,
+            userinfo: json!({}),
+            signed_userinfo: None,
+            cache_control: None,
+            mischief: Vec::new(),
+        };
         let shared = Shared { tls, conduct: Mutex::new(conduct), requests: Mutex::default() };
         Self { url, shared: Arc::new(shared), reserved: Mutex::new(Some(socket)), changes: watch::Sender::new(()) }
     }
@@ -182,21 +191,23 @@ async fn read_request(stream: &mut impl Stream) -> std::io::Result<Option<Reques
 }
 
 async fn tell(mut stream: impl Stream, shared: &Shared, path: &str) -> std::io::Result<()> {
-    let (body, cache_control) = {
+    let (body, signed, cache_control) = {
         let conduct = lock(&shared.conduct);
+        let signed = conduct.signed_userinfo.clone().filter(|_| path == USERINFO);
         let body = match path {
             DISCOVERY => Some(conduct.discovery.clone()),
             KEYS => Some(json!({"keys": conduct.keys})),
             USERINFO => Some(conduct.userinfo.clone()),
             _ => None,
         };
-        (body, conduct.cache_control)
+        (body, signed, conduct.cache_control)
     };
     let status = if body.is_some() { "200 OK" } else { "404 Not Found" };
-    let body = body.unwrap_or_default().to_string();
+    let kind = if signed.is_some() { "application/jwt; charset=utf-8" } else { "application/json" };
+    let body = signed.unwrap_or_else(|| body.unwrap_or_default().to_string());
     let cache = cache_control.map(|value| format!("cache-control: {value}\r\n")).unwrap_or_default();
     let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{cache}content-length: {}\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\n{cache}content-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
     stream.write_all((head + &body).as_bytes()).await?;

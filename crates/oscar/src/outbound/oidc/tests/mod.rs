@@ -6,6 +6,7 @@ mod kept;
 mod keys;
 mod people;
 mod signatures;
+mod signed;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
