@@ -33,6 +33,9 @@ enum Command {
     /// Print every route of the API.
     #[command(hide = true)]
     Routes,
+    /// Print every setting as a table for the documentation.
+    #[command(hide = true)]
+    Settings,
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,10 @@ fn main() -> ExitCode {
         }
         Command::Openapi => {
             cli::write_out(&oscar::http::openapi_json());
+            ExitCode::SUCCESS
+        }
+        Command::Settings => {
+            cli::write_out(&oscar::config::settings_table(&serve::FLAGS));
             ExitCode::SUCCESS
         }
         Command::Routes => {
