@@ -52,13 +52,15 @@ pub(crate) async fn measure(binary: &Path, cluster: &Apiserver, run: usize, opti
             ("OSCAR_SERVICES_NAMESPACE", &services),
         ],
     );
-    fill(manager.address, 0, STORED).await;
-    let get = |lane: usize, number: usize| Call::get(format!("{SERVICES}/s-{}", (lane * 31 + number * 7) % STORED));
+    // And with names of its own: those of services are unique in the whole cluster.
+    fill(manager.address, &format!("s{run}"), 0, STORED).await;
+    let get =
+        move |lane: usize, number: usize| Call::get(format!("{SERVICES}/s{run}-{}", (lane * 31 + number * 7) % STORED));
     report.put_load("kubernetes: get", load(manager.address, CALLERS, options.duration, get).await);
     let list = |_, _| Call::get(SERVICES);
     report
         .put_load(&format!("kubernetes: list {STORED}"), load(manager.address, CALLERS, options.duration, list).await);
-    let create = |lane, number| Call::post(SERVICES, definition(&format!("c-{lane}-{number}")));
+    let create = move |lane, number| Call::post(SERVICES, definition(&format!("c{run}-{lane}-{number}")));
     report.put_load("kubernetes: create", load(manager.address, CALLERS, options.duration, create).await);
 }
 

@@ -51,31 +51,33 @@ impl Load {
 }
 
 pub(crate) struct Connection {
+    address: SocketAddr,
     sender: SendRequest<Full<Bytes>>,
     authorization: String,
 }
 
 impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Connection {
-        let stream = TcpStream::connect(address).await.expect("the server listens");
-        let _ = stream.set_nodelay(true);
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.expect("the server speaks HTTP");
-        tokio::spawn(connection);
+        let sender = connect(address).await;
         let pair = format!("oscar:{PASSWORD}");
         let authorization = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
-        Connection { sender, authorization }
+        Connection { address, sender, authorization }
     }
 
-    /// Sends one request and reads its whole answer.
+    /// Sends one request and reads its whole answer. A server may close a connection that was
+    /// not used for a while, also just when it is used again; then there is a new one.
     pub(crate) async fn call(&mut self, call: &Call) -> (StatusCode, usize) {
-        let request = Request::builder()
-            .method(&call.method)
-            .uri(&call.path)
-            .header(header::HOST, "127.0.0.1")
-            .header(header::AUTHORIZATION, &self.authorization)
-            .body(Full::new(call.body.clone()))
-            .expect("a request");
-        let answer = self.sender.send_request(request).await.expect("an answer");
+        if self.sender.ready().await.is_err() {
+            self.sender = connect(self.address).await;
+        }
+        let answer = match self.sender.send_request(self.request(call)).await {
+            // What was not sent, or changes nothing, can be sent again.
+            Err(error) if error.is_canceled() || call.method == Method::GET => {
+                self.sender = connect(self.address).await;
+                self.sender.send_request(self.request(call)).await.expect("an answer on a new connection")
+            }
+            answer => answer.expect("an answer"),
+        };
         let status = answer.status();
         let mut body = answer.into_body();
         let mut length = 0;
@@ -84,6 +86,24 @@ impl Connection {
         }
         (status, length)
     }
+
+    fn request(&self, call: &Call) -> Request<Full<Bytes>> {
+        Request::builder()
+            .method(&call.method)
+            .uri(&call.path)
+            .header(header::HOST, "127.0.0.1")
+            .header(header::AUTHORIZATION, &self.authorization)
+            .body(Full::new(call.body.clone()))
+            .expect("a request")
+    }
+}
+
+async fn connect(address: SocketAddr) -> SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(address).await.expect("the server listens");
+    let _ = stream.set_nodelay(true);
+    let (sender, connection) = handshake(TokioIo::new(stream)).await.expect("the server speaks HTTP");
+    tokio::spawn(connection);
+    sender
 }
 
 /// Keeps `connections` busy for `duration`; `call` makes the n-th request of a connection.

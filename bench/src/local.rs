@@ -41,13 +41,14 @@ pub(crate) fn definition(name: &str) -> Vec<u8> {
     serde_json::to_vec(&service).expect("JSON")
 }
 
-/// Creates `s-<from>` to `s-<to>`, some at a time.
-pub(crate) async fn fill(address: SocketAddr, from: usize, to: usize) {
+/// Creates `<prefix>-<from>` to `<prefix>-<to>`, some at a time.
+pub(crate) async fn fill(address: SocketAddr, prefix: &str, from: usize, to: usize) {
     let lanes = (0..16).map(|lane| {
+        let prefix = prefix.to_owned();
         tokio::spawn(async move {
             let mut connection = Connection::open(address).await;
             for number in (from + lane..to).step_by(16) {
-                let call = Call::post(SERVICES, definition(&format!("s-{number}")));
+                let call = Call::post(SERVICES, definition(&format!("{prefix}-{number}")));
                 assert_eq!(connection.call(&call).await.0, 201);
             }
         })
@@ -88,7 +89,7 @@ async fn creates(binary: &Path, options: &Options, report: &mut Report) {
 
 async fn gets(binary: &Path, options: &Options, report: &mut Report) {
     let manager = Server::manager(binary, &[]);
-    fill(manager.address, 0, 1000).await;
+    fill(manager.address, "s", 0, 1000).await;
     let get = |lane: usize, number: usize| Call::get(format!("{SERVICES}/s-{}", (lane * 31 + number * 7) % 1000));
     report.put_load("get", load(manager.address, CONNECTIONS, options.duration, get).await);
     report.put_load("list 1000", load(manager.address, 4, options.duration, |_, _| Call::get(SERVICES)).await);
@@ -97,11 +98,11 @@ async fn gets(binary: &Path, options: &Options, report: &mut Report) {
 /// One caller alone, so that the time is that of one answer and not of a queue.
 async fn lists(binary: &Path, report: &mut Report) {
     let manager = Server::manager(binary, &[]);
-    let mut connection = Connection::open(manager.address).await;
     let mut filled = 0;
     for count in [100, 1000, 10_000] {
-        fill(manager.address, filled, count).await;
+        fill(manager.address, "s", filled, count).await;
         filled = count;
+        let mut connection = Connection::open(manager.address).await;
         let repeats = 20_000 / count + 20;
         let mut times = Vec::new();
         for _ in 0..repeats {

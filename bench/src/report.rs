@@ -106,6 +106,7 @@ impl Report {
         if keep {
             paths.push(folder.join(format!("{date}.json")));
         }
+        std::fs::create_dir_all(folder).unwrap_or_else(|error| panic!("making {}: {error}", folder.display()));
         for path in &paths {
             std::fs::write(path, &text).unwrap_or_else(|error| panic!("writing {}: {error}", path.display()));
         }

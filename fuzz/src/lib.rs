@@ -20,10 +20,11 @@ pub struct Target {
     pub mutate: fn(&mut Random, &[Vec<u8>]) -> Vec<u8>,
 }
 
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: &[Target] = &[
     Target { name: "fdl", check: checks::fdl, mutate: mutate::yaml },
     Target { name: "quantity", check: checks::quantity, mutate: mutate::quantity },
     Target { name: "record", check: checks::record, mutate: mutate::json_or_yaml },
+    #[cfg(feature = "request")]
     Target { name: "request", check: checks::request, mutate: mutate::request },
     Target { name: "service", check: checks::service, mutate: mutate::json },
 ];

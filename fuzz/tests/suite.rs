@@ -56,6 +56,7 @@ fn record() {
 }
 
 #[test]
+#[cfg(feature = "request")]
 fn request() {
     run("request", 6000, 4);
 }
@@ -70,7 +71,7 @@ fn service() {
 fn long() {
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     std::thread::scope(|scope| {
-        for target in &oscar_fuzz::TARGETS {
+        for target in oscar_fuzz::TARGETS {
             let inputs = if target.name == "quantity" { 20_000_000 } else { 1_000_000 };
             scope.spawn(move || run(target.name, inputs, seed));
         }

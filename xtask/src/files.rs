@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Folders that hold nothing of ours.
+/// Folders that hold nothing of ours. In a work tree beside the clone, `.git` is a file.
 const FOREIGN: [&str; 4] = [".git", "node_modules", "target", "__pycache__"];
 
 pub(crate) fn root() -> &'static Path {
@@ -32,9 +32,12 @@ fn walk(root: &Path, below: &Path, found: &mut Vec<PathBuf>) {
     for entry in entries.flatten() {
         let path = below.join(entry.file_name());
         let Ok(kind) = entry.file_type() else { continue };
+        if FOREIGN.iter().any(|name| entry.file_name() == *name) {
+            continue;
+        }
         if kind.is_file() {
             found.push(path);
-        } else if kind.is_dir() && !FOREIGN.iter().any(|name| entry.file_name() == *name) {
+        } else if kind.is_dir() {
             walk(root, &path, found);
         }
     }

@@ -186,11 +186,11 @@ pub struct MinioStatus {
 
 /// What a change would do, without doing it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct DryRun {
+pub struct DryRun<'a> {
     pub dry_run: bool,
     /// `create`, `update`, `delete` or `none`.
     pub action: String,
-    pub service: crate::service::ServiceBody,
+    pub service: crate::service::ServiceBody<'a>,
     /// What it would mean for the members of a federation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

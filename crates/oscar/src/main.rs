@@ -36,6 +36,9 @@ enum Command {
     /// Print every route of the API.
     #[command(hide = true)]
     Routes,
+    /// Print every setting as a table for the documentation.
+    #[command(hide = true)]
+    Settings,
 }
 
 fn main() -> ExitCode {
@@ -58,6 +61,10 @@ fn main() -> ExitCode {
         }
         Command::Openapi => {
             cli::write_out(&oscar::http::openapi_json());
+            ExitCode::SUCCESS
+        }
+        Command::Settings => {
+            cli::write_out(&oscar::config::settings_table(&serve::FLAGS));
             ExitCode::SUCCESS
         }
         Command::Routes => {

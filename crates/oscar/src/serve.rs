@@ -4,7 +4,7 @@ mod announce;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -44,6 +44,9 @@ pub struct ServeArgs {
     config: Option<PathBuf>,
 }
 
+/// The settings among [`ServeArgs`].
+pub const FLAGS: [&str; 5] = ["data", "listen", "public_url", "cluster_id", "world"];
+
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print the settings in force and where each came from; secrets are hidden
@@ -55,13 +58,14 @@ impl ServeArgs {
     fn gather(&self) -> (Effective, Vec<String>) {
         let text = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
         let given = [
-            ("data", text(&self.data)),
-            ("listen", self.listen.clone()),
-            ("public_url", self.public_url.clone()),
-            ("cluster_id", self.cluster_id.clone()),
-            ("world", self.world.clone()),
+            text(&self.data),
+            self.listen.clone(),
+            self.public_url.clone(),
+            self.cluster_id.clone(),
+            self.world.clone(),
         ];
-        let flags: BTreeMap<_, _> = given.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+        let flags: BTreeMap<_, _> =
+            FLAGS.into_iter().zip(given).filter_map(|(key, value)| Some((key, value?))).collect();
         Effective::gather(&Sources::of_process(flags, self.config.clone()))
     }
 }
@@ -119,10 +123,13 @@ async fn start(settings: &Effective) -> Result<(), StartError> {
     };
     let password = derived.password(settings);
     let secret = admin_password(settings, &password)?;
-    let url = settings.given("public_url").unwrap_or_else(|| format!("http://{address}"));
-    let addresses = Addresses { listener: address, public_url: url.trim_end_matches('/').to_owned() };
+    let addresses = Addresses {
+        public: public_url(settings, address),
+        here: format!("http://{}", reachable(address)),
+        bound: address,
+    };
     let app = wiring::app(settings, &derived, &ground, secret, &addresses).await?;
-    announce(settings, &derived, &password, &url, &app.facts.instance_id)?;
+    announce(settings, &derived, &password, &addresses, &app.facts.instance_id)?;
     ground.spawn_ticks();
     let service = http::service(&app);
     let interval = Duration::from_secs(settings.count("reconcile_interval"));
@@ -228,18 +235,35 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::rename(&beside, path)
 }
 
+/// Whoever adds a path begins it with a slash.
+fn public_url(settings: &Effective, bound: SocketAddr) -> String {
+    let given = settings.given("public_url").map(|url| url.trim_end_matches('/').to_owned());
+    given.unwrap_or_else(|| format!("http://{bound}"))
+}
+
+/// An address to connect to: a listener on all addresses listens on this one, too.
+fn reachable(bound: SocketAddr) -> SocketAddr {
+    let loopback = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::from(Ipv6Addr::LOCALHOST),
+        other => other,
+    };
+    SocketAddr::new(loopback, bound.port())
+}
+
 /// One line on standard output for programs; the lines to paste for people on standard error.
 fn announce(
     settings: &Effective,
     derived: &Derived,
     password: &Password,
-    url: &str,
+    Addresses { public, here, bound }: &Addresses,
     instance: &str,
 ) -> Result<(), StartError> {
     let cluster = settings.text("cluster_id");
     if derived.world == World::Local {
         let path = derived.data.join(URL_FILE);
-        write_private(&path, url).map_err(|cause| io_error(&format!("writing {}", path.display()), cause))?;
+        // The way around through a proxy may need what this machine does not have.
+        write_private(&path, here).map_err(|cause| io_error(&format!("writing {}", path.display()), cause))?;
         let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let data = whole(&derived.data);
         let password = match password {
@@ -252,12 +276,13 @@ fn announce(
             knows_clusters: cli::knows_clusters(),
             username: settings.text("username"),
             password: &password,
-            url,
+            url: here,
         };
         eprintln!("OSCAR manager of cluster \"{cluster}\"; everything it keeps is in {}", data.display());
         newcomer.lines().iter().for_each(|line| eprintln!("{line}"));
     }
     let mut out = std::io::stdout();
-    let written = writeln!(out, "ready {url} cluster={cluster} instance={instance}").and_then(|()| out.flush());
+    let line = format!("ready {public} cluster={cluster} instance={instance} listening={bound}");
+    let written = writeln!(out, "{line}").and_then(|()| out.flush());
     written.map_err(|cause| io_error("writing to standard output", cause))
 }

@@ -21,7 +21,7 @@ use oscar_model::secret::Secret;
 use rand::TryRngCore;
 
 use crate::config::{Derived, Effective, World};
-use crate::http::{AdminAccount, App, Facts, Limits};
+use crate::http::{AdminAccount, App, Facts, Limits, Prints};
 use crate::outbound::address::AddressPolicy;
 use crate::outbound::oidc::{ClientSettings, GroupSource, IssuerSettings, OidcIdentity, OidcIssuers, OidcSettings};
 use crate::outbound::peers::{HttpPeers, PeersOptions};
@@ -200,10 +200,14 @@ struct Archive {
     audit: Arc<dyn Audit>,
 }
 
-/// Where the manager is reached: what it listens on, and what it tells others.
+/// Where a manager is.
 pub(crate) struct Addresses {
-    pub(crate) listener: SocketAddr,
-    pub(crate) public_url: String,
+    /// For others.
+    pub(crate) public: String,
+    /// For this machine.
+    pub(crate) here: String,
+    /// The port that was really taken.
+    pub(crate) bound: SocketAddr,
 }
 
 pub(crate) async fn app(
@@ -234,7 +238,7 @@ pub(crate) async fn app(
     };
     let oidc = oidc_settings(settings)?;
     let own = Own {
-        public_url: addresses.public_url.clone(),
+        public_url: addresses.public.clone(),
         urls: own_urls(addresses),
         instance_id: facts.instance_id.clone(),
         cluster_id: settings.text("cluster_id").to_owned(),
@@ -260,13 +264,14 @@ pub(crate) async fn app(
             body: Duration::from_secs(settings.count("read_timeout")),
             answer: Duration::from_secs(settings.count("write_timeout")),
         },
+        prints: Prints::default(),
     }))
 }
 
 /// Every address that is this manager itself, so that a member there needs no network.
 fn own_urls(addresses: &Addresses) -> Vec<String> {
-    let listener = addresses.listener;
-    let mut urls = vec![addresses.public_url.trim_end_matches('/').to_owned(), format!("http://{listener}")];
+    let listener = addresses.bound;
+    let mut urls = vec![addresses.public.clone(), addresses.here.clone(), format!("http://{listener}")];
     if listener.ip().is_loopback() || listener.ip().is_unspecified() {
         urls.push(format!("http://localhost:{}", listener.port()));
         urls.push(format!("http://127.0.0.1:{}", listener.port()));
@@ -283,7 +288,7 @@ fn peers(
     own_peer: Arc<OwnPeer>,
 ) -> Result<Arc<dyn Peers>, StartError> {
     let networks = settings.list("peer_networks");
-    let loopback = addresses.listener.ip().is_loopback();
+    let loopback = addresses.bound.ip().is_loopback();
     let policy = AddressPolicy::parse(networks.iter().map(String::as_str), loopback).map_err(StartError::Peers)?;
     let mut options = PeersOptions::new(policy, Arc::new(SystemEntropy));
     options.own = Some(own_peer);

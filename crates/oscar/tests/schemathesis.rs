@@ -58,6 +58,9 @@ fn every_answer_is_in_the_document() {
 fn start_manager(folder: &Path) -> (Server, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oscar"));
     command
+        // Neither settings of this machine nor a cluster that the test itself may run in.
+        .env_clear()
+        .env("HOME", folder)
         .args(["serve", "--listen", "127.0.0.1:0", "--data"])
         .arg(folder.join("data"))
         .env("OSCAR_PASSWORD", PASSWORD);

@@ -8,7 +8,7 @@ use axum::http::{HeaderName, HeaderValue, Method, Request, Response, Uri};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::BodyExt as _;
-use oscar::http::{AdminAccount, App, Facts, Limits};
+use oscar::http::{AdminAccount, App, Facts, Limits, Prints};
 use oscar_api::problem::{Code, ERROR_HEADER};
 use oscar_api::service::{Mode, decode};
 use oscar_api::tree::parse_json;
@@ -144,6 +144,7 @@ async fn mk_app() -> (Arc<App>, String) {
         admin: AdminAccount { username: Secret::new("oscar"), password: Secret::new("planted-password") },
         facts: Facts { instance_id: "fuzz".to_owned(), cors: true, ..Facts::default() },
         limits: Limits { body: Duration::from_mins(1), answer: Duration::from_mins(1) },
+        prints: Prints::default(),
     };
     (Arc::new(app), first_token)
 }

@@ -95,7 +95,7 @@ pub(crate) fn run(options: &Options) -> bool {
     if options.write_floors {
         floors::write(&suites);
     } else {
-        suites.extend(floors::suite(&suites));
+        suites.extend(floors::suite(&suites, !run.quick));
     }
     summary::print(&run, &suites)
 }

@@ -22,7 +22,7 @@ pub(crate) fn print(run: &Run, suites: &[Suite]) -> bool {
             suite.took.as_secs_f64(),
         );
     }
-    let counters = floors::sum(suites);
+    let counters = floors::counters(suites);
     if !counters.is_empty() {
         println!("\ncounted");
         for (name, sum) in counters {

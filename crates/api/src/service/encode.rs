@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use oscar_model::access::View;
 use oscar_model::federation::{Delegation, Federation, LocalShare, Member, OnUnknown, Target};
+use oscar_model::quantity::Quantity;
 use oscar_model::service::expose::Expose;
 use oscar_model::service::kserve::{Kserve, Serving};
 use oscar_model::service::labels::all_labels;
@@ -20,18 +21,19 @@ fn is_empty(text: &str) -> bool {
 }
 
 /// A service as OSCAR shows it.
+// It borrows, because lists of thousands are made of it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[schema(as = Service)]
-pub struct ServiceBody {
-    pub name: String,
-    pub cluster_id: String,
+pub struct ServiceBody<'a> {
+    pub name: &'a str,
+    pub cluster_id: &'a str,
     /// Kubernetes quantity, such as `256Mi`.
-    pub memory: String,
+    pub memory: &'a str,
     /// Kubernetes quantity, such as `0.2`.
-    pub cpu: String,
-    pub total_memory: String,
-    pub total_cpu: String,
-    pub ephemeral_storage_request: String,
+    pub cpu: &'a str,
+    pub total_memory: &'a str,
+    pub total_cpu: &'a str,
+    pub ephemeral_storage_request: &'a str,
     pub enable_gpu: bool,
     pub enable_sgx: bool,
     pub image_prefetch: bool,
@@ -39,37 +41,38 @@ pub struct ServiceBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub federation: Option<FederationBody>,
-    pub log_level: String,
-    pub image: String,
+    pub log_level: &'a str,
+    pub image: &'a str,
     pub alpine: bool,
     /// Lets its holder invoke the service; blank for readers who do not own it.
-    pub token: String,
+    pub token: &'a str,
     /// True *skips* the download of the input.
     pub file_stage_in: bool,
-    pub input: Vec<StorageIoBody>,
-    pub output: Vec<StorageIoBody>,
+    pub input: Vec<StorageIoBody<'a>>,
+    pub output: Vec<StorageIoBody<'a>>,
     #[serde(skip_serializing_if = "is_empty")]
-    pub script: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub image_pull_secrets: Vec<String>,
+    pub script: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub image_pull_secrets: &'a [String],
     pub expose: ExposeBody,
-    pub environment: EnvironmentBody,
-    pub annotations: BTreeMap<String, String>,
-    pub vo: String,
+    pub environment: EnvironmentBody<'a>,
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub annotations: &'a BTreeMap<String, String>,
+    pub vo: &'a str,
     pub labels: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "StorageProvidersBody::is_empty")]
     pub storage_providers: StorageProvidersBody,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub clusters: BTreeMap<String, ClusterBody>,
-    pub owner: String,
+    pub owner: &'a str,
     #[serde(skip_serializing_if = "is_empty")]
-    pub namespace: String,
-    pub interlink_node_name: String,
-    pub visibility: String,
-    pub allowed_users: Vec<String>,
-    pub isolation_level: String,
-    pub bucket_list: Vec<String>,
-    pub mount: StorageIoBody,
+    pub namespace: &'a str,
+    pub interlink_node_name: &'a str,
+    pub visibility: &'a str,
+    pub allowed_users: &'a [String],
+    pub isolation_level: &'a str,
+    pub bucket_list: &'a [String],
+    pub mount: StorageIoBody<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub volume: Option<VolumeBody>,
@@ -86,7 +89,7 @@ pub struct ServiceBody {
     /// Only in what is stored: the owner's name for people.
     #[serde(skip_serializing_if = "is_empty")]
     #[schema(ignore)]
-    pub(crate) owner_name: String,
+    pub(crate) owner_name: &'a str,
 }
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -142,15 +145,15 @@ pub struct ReplicaBody {
 
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
 #[schema(as = StorageIO)]
-pub struct StorageIoBody {
-    pub storage_provider: String,
-    pub path: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub suffix: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub prefix: Vec<String>,
+pub struct StorageIoBody<'a> {
+    pub storage_provider: &'a str,
+    pub path: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub suffix: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub prefix: &'a [String],
     #[serde(skip_serializing_if = "is_empty")]
-    pub options: String,
+    pub options: &'a str,
 }
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -175,10 +178,11 @@ pub struct ExposeBody {
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[schema(as = Environment)]
-pub struct EnvironmentBody {
-    pub variables: BTreeMap<String, String>,
+pub struct EnvironmentBody<'a> {
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub variables: &'a BTreeMap<String, String>,
     /// Names with blank values; a blank value that is sent back keeps what is stored.
-    pub secrets: BTreeMap<String, String>,
+    pub secrets: BTreeMap<&'a str, &'a str>,
 }
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -272,15 +276,15 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// What a reader with that view is shown.
-pub fn encode(service: &Service, view: View) -> ServiceBody {
+pub fn encode(service: &Service, view: View) -> ServiceBody<'_> {
     let mut body = full(service);
-    body.script.clone_from(&service.definition.script);
-    body.namespace.clone_from(&service.namespace);
+    body.script = &service.definition.script;
+    body.namespace = &service.namespace;
     body.volume_status = Some(volume_status(&service.definition));
-    body.owner_name.clear();
+    body.owner_name = "";
     hide_own_store(&mut body);
     if view == View::Guest {
-        body.token.clear();
+        body.token = "";
         let redacted = service.definition.storage_providers.iter();
         let redacted: StorageProviders =
             redacted.map(|(id, provider)| (id.clone(), provider.clone().redacted())).collect();
@@ -304,7 +308,7 @@ pub fn encode(service: &Service, view: View) -> ServiceBody {
 
 /// The keys of the cluster's own store are shown to nobody. Older managers stored them in
 /// every definition.
-fn hide_own_store(body: &mut ServiceBody) {
+fn hide_own_store(body: &mut ServiceBody<'_>) {
     if let Some(own) = body.storage_providers.minio.get_mut(ProviderRef::DEFAULT_ID) {
         "hidden".clone_into(&mut own.access_key);
         "hidden".clone_into(&mut own.secret_key);
@@ -312,7 +316,7 @@ fn hide_own_store(body: &mut ServiceBody) {
 }
 
 /// Everything that is stored of a service beside its script and its secrets.
-pub(crate) fn full(service: &Service) -> ServiceBody {
+pub(crate) fn full<'a>(service: &'a Service) -> ServiceBody<'a> {
     let Service { definition, owner, owner_name, token, namespace: _, bucket_list } = service;
     let Definition {
         name,
@@ -350,14 +354,12 @@ pub(crate) fn full(service: &Service) -> ServiceBody {
         volume,
         kserve,
     } = definition;
-    let optional = |quantity: &Option<oscar_model::quantity::Quantity>| {
-        quantity.as_ref().map_or_else(String::new, ToString::to_string)
-    };
+    let optional = |quantity: &'a Option<Quantity>| quantity.as_ref().map_or("", Quantity::as_str);
     ServiceBody {
-        name: name.to_string(),
-        cluster_id: cluster_id.clone(),
-        memory: memory.to_string(),
-        cpu: cpu.to_string(),
+        name: name.as_str(),
+        cluster_id,
+        memory: memory.as_str(),
+        cpu: cpu.as_str(),
         total_memory: optional(total_memory),
         total_cpu: optional(total_cpu),
         ephemeral_storage_request: optional(ephemeral_storage_request),
@@ -366,43 +368,43 @@ pub(crate) fn full(service: &Service) -> ServiceBody {
         image_prefetch: *image_prefetch,
         synchronous: SynchronousBody { min_scale: synchronous.min_scale, max_scale: synchronous.max_scale },
         federation: federation.as_ref().map(federation_body),
-        log_level: log_level.as_str().to_owned(),
-        image: image.clone(),
+        log_level: log_level.as_str(),
+        image,
         alpine: *alpine,
-        token: token.expose().to_owned(),
+        token: token.expose(),
         file_stage_in: *file_stage_in,
         input: input.iter().map(storage_io).collect(),
         output: output.iter().map(storage_io).collect(),
-        script: String::new(),
-        image_pull_secrets: image_pull_secrets.clone(),
+        script: "",
+        image_pull_secrets,
         expose: expose_body(expose),
         environment: EnvironmentBody {
-            variables: environment.variables.clone(),
-            secrets: environment.secrets.keys().map(|key| (key.clone(), String::new())).collect(),
+            variables: &environment.variables,
+            secrets: environment.secrets.keys().map(|key| (key.as_str(), "")).collect(),
         },
-        annotations: annotations.clone(),
-        vo: vo.clone(),
+        annotations,
+        vo,
         labels: all_labels(service),
         storage_providers: providers(storage_providers),
         clusters: clusters.iter().map(|(id, cluster)| (id.clone(), cluster_body(cluster))).collect(),
-        owner: owner.to_string(),
-        namespace: String::new(),
-        interlink_node_name: interlink_node_name.clone(),
-        visibility: visibility.as_str().to_owned(),
-        allowed_users: allowed_users.clone(),
-        isolation_level: isolation.as_str().to_owned(),
-        bucket_list: bucket_list.clone(),
+        owner: owner.as_str(),
+        namespace: "",
+        interlink_node_name,
+        visibility: visibility.as_str(),
+        allowed_users,
+        isolation_level: isolation.as_str(),
+        bucket_list,
         mount: mount.as_ref().map(storage_io).unwrap_or_default(),
         volume: volume.as_ref().map(volume_body),
         volume_status: None,
         deployment: None,
         kserve: kserve.as_ref().map(kserve_body),
-        owner_name: owner_name.clone(),
+        owner_name,
     }
 }
 
-fn storage_io(io: &StorageIo) -> StorageIoBody {
-    let StorageIo { provider_text, provider: _, path, suffix, prefix, options } = io.clone();
+fn storage_io(io: &StorageIo) -> StorageIoBody<'_> {
+    let StorageIo { provider_text, provider: _, path, suffix, prefix, options } = io;
     StorageIoBody { storage_provider: provider_text, path, suffix, prefix, options }
 }
 

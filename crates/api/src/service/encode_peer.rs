@@ -24,11 +24,11 @@ pub fn encode_for_peer(definition: &Definition, token: &Secret, owner: &Owner) -
         bucket_list: Vec::new(),
     };
     let mut body = full(&service);
-    body.script.clone_from(&definition.script);
+    body.script = &definition.script;
     // The cluster's own labels are for the cluster that is called to set.
     body.labels.clone_from(&definition.labels);
     let secrets = definition.environment.secrets.iter();
-    body.environment.secrets = secrets.map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
+    body.environment.secrets = secrets.map(|(name, value)| (name.as_str(), value.expose())).collect();
     // `ServiceBody` has string keys and no failing `Serialize`.
     let mut body = serde_json::to_value(body).unwrap_or_default();
     if let Some(federation) = &definition.federation {

@@ -1,5 +1,5 @@
 //! Every setting, once: its key in the file, its flag, its variable, its default and meaning.
-//! The documentation of the configuration is printed from this table.
+//! The table in the documentation of the configuration is printed from this one.
 
 /// How the text of a setting is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,29 @@ const fn setting(
 ) -> Setting {
     Setting { key, variable, kind, default, meaning }
 }
+
+/// The variables that Go OSCAR has under the same name.
+pub const UPSTREAM: &[&str] = &[
+    "ADDITIONAL_CONFIG_PATH",
+    "MINIO_ACCESS_KEY",
+    "MINIO_ENDPOINT",
+    "MINIO_REGION",
+    "MINIO_SECRET_KEY",
+    "MINIO_TLS_VERIFY",
+    "OIDC_ENABLE",
+    "OIDC_GROUPS",
+    "OIDC_ISSUERS",
+    "OSCAR_CONTROLLER_SERVICE_ACCOUNT",
+    "OSCAR_NAME",
+    "OSCAR_NAMESPACE",
+    "OSCAR_PASSWORD",
+    "OSCAR_SERVICES_NAMESPACE",
+    "OSCAR_SERVICE_PORT",
+    "OSCAR_USERNAME",
+    "READ_TIMEOUT",
+    "USERS_ADMIN",
+    "WRITE_TIMEOUT",
+];
 
 use Kind::{Count, Flag, List, Quantity, Seconds, Secret, Text, Url};
 

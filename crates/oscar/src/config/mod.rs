@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod derived;
+mod document;
 mod file;
 mod parse;
 mod settings;
@@ -9,8 +10,9 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-pub use catalogue::{CATALOGUE, Kind, Setting};
+pub use catalogue::{CATALOGUE, Kind, Setting, UPSTREAM};
 pub use derived::{Derived, PASSWORD_FILE, Password, default_data_folder};
+pub use document::settings_table;
 pub use file::{Client, Issuer};
 pub use settings::{ConfigError, Effective, Origin, Sources, World};
 pub use show::{show_json, show_table};

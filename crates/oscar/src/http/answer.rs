@@ -1,8 +1,11 @@
 //! Answers: JSON as OSCAR prints it, and errors as sentences with a code.
 
-use axum::body::Body;
+use std::convert::Infallible;
+
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures::{StreamExt as _, stream};
 use oscar_api::fdl::FdlError;
 use oscar_api::json;
 use oscar_api::problem::{Code, ERROR_HEADER, PROBLEM_JSON, Problem};
@@ -11,9 +14,62 @@ use oscar_engine::federate::{Kind, MemberOutcome};
 use oscar_engine::ports::StoreError;
 use serde::Serialize;
 
+/// A list that is longer leaves in pieces of about this size.
+const PIECE: usize = 64 << 10;
+
 pub(super) fn json_answer<T: Serialize + ?Sized>(status: StatusCode, body: &T) -> Response {
+    json_text(status, json::to_vec(body))
+}
+
+/// An answer that is JSON already.
+pub(super) fn json_text(status: StatusCode, text: impl Into<Body>) -> Response {
     let content_type = HeaderValue::from_static("application/json; charset=utf-8");
-    (status, [(header::CONTENT_TYPE, content_type)], json::to_vec(body)).into_response()
+    (status, [(header::CONTENT_TYPE, content_type)], text.into()).into_response()
+}
+
+/// A list. A long one is printed while it is sent: it takes no more memory than a short one, and
+/// others are answered in between.
+pub(super) fn json_list<T, P>(items: Vec<T>, print: P) -> Response
+where
+    T: Send + 'static,
+    P: Fn(&mut Vec<u8>, &T) + Send + 'static,
+{
+    let mut pieces = Pieces { items: items.into_iter(), print, next: Some(b'[') };
+    let first = pieces.next().unwrap_or_default();
+    if pieces.next.is_none() {
+        return json_text(StatusCode::OK, first);
+    }
+    let all = stream::once(std::future::ready(first)).chain(stream::iter(pieces));
+    json_text(StatusCode::OK, Body::from_stream(all.map(Ok::<_, Infallible>)))
+}
+
+struct Pieces<T, P> {
+    items: std::vec::IntoIter<T>,
+    print: P,
+    /// What stands before the next item; none when the list is closed.
+    next: Option<u8>,
+}
+
+impl<T, P: Fn(&mut Vec<u8>, &T)> Iterator for Pieces<T, P> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let mut before = self.next?;
+        let mut out = Vec::with_capacity(PIECE + PIECE / 4);
+        while out.len() < PIECE {
+            let Some(item) = self.items.next() else {
+                let end: &[u8] = if before == b'[' { b"[]" } else { b"]" };
+                out.extend_from_slice(end);
+                self.next = None;
+                return Some(out.into());
+            };
+            out.push(before);
+            before = b',';
+            (self.print)(&mut out, &item);
+        }
+        self.next = Some(before);
+        Some(out.into())
+    }
 }
 
 /// An error on its way out. Every handler returns it, so that it is rendered in one place.
@@ -124,5 +180,28 @@ fn store_code(error: &StoreError) -> Code {
         // A conflict here is another manager's: during a roll-out two share what is remembered.
         StoreError::Unavailable(_) | StoreError::Conflict => Code::StoreUnavailable,
         StoreError::AlreadyExists | StoreError::NotFound | StoreError::Broken(_) => Code::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn sent(numbers: &[u64]) -> (Option<String>, Vec<u8>) {
+        let answer = json_list(numbers.to_vec(), json::append);
+        let length = axum::body::HttpBody::size_hint(answer.body()).exact().map(|length| length.to_string());
+        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.expect("no piece fails");
+        (length, body.to_vec())
+    }
+
+    #[tokio::test]
+    async fn a_list_in_pieces_is_the_list() {
+        // Lengths around the end of a piece, where a comma or the bracket could go missing.
+        for count in [0, 1, 2, 6, 11_914, 11_915, 11_916, 11_917, 23_829, 50_000] {
+            let numbers: Vec<u64> = (0..count).map(|number| 1_000_000 + number % 9).collect();
+            let (length, body) = sent(&numbers).await;
+            assert!(body == json::to_vec(&numbers), "{count} numbers");
+            assert_eq!(length.is_some(), body.len() <= PIECE, "{count} numbers: {length:?}");
+        }
     }
 }

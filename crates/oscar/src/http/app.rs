@@ -7,12 +7,15 @@ use oscar_engine::Manager;
 use oscar_engine::ports::identity::Identity;
 use oscar_model::secret::Secret;
 
+use super::printed::Prints;
+
 pub struct App {
     pub manager: Arc<Manager>,
     pub identity: Arc<dyn Identity>,
     pub admin: AdminAccount,
     pub facts: Facts,
     pub limits: Limits,
+    pub prints: Prints,
 }
 
 /// The one account that Basic authentication knows.

@@ -135,10 +135,8 @@ fn refusal(refusal: &Refusal) -> Refused {
         Refusal::IssuerNotListed(_) | Refusal::NotValid(_) | Refusal::NoAcceptedGroup(_) => {
             Refused::new(Code::TokenRefused, text)
         }
-        Refusal::Unavailable { .. } => {
-            tracing::warn!("{text}");
-            Refused::new(Code::IssuerUnreachable, text)
-        }
+        // The log was told when the trouble began.
+        Refusal::Unavailable { .. } => Refused::new(Code::IssuerUnreachable, text),
         Refusal::SwitchedOff => Refused::unauthenticated(&text),
     }
 }

@@ -6,10 +6,12 @@ mod caller;
 mod documented;
 mod handlers;
 mod openapi;
+mod printed;
 mod router;
 mod server;
 
 pub use app::{AdminAccount, App, Facts, Limits};
 pub use openapi::openapi_json;
+pub use printed::Prints;
 pub use router::{Access, ROUTES, Route, service};
 pub use server::serve;

@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -96,7 +97,7 @@ pub fn service(
     let router = router
         .fallback(not_found)
         .method_not_allowed_fallback(not_found)
-        .layer(middleware::from_fn_with_state(app.clone(), dress))
+        .layer(middleware::from_fn_with_state(Dresser::of(app), dress))
         .with_state(app.clone());
     let router = if app.facts.cors { router.layer(cors()) } else { router };
     // Before routing, so that `/x` and `/x/` are one resource and no client is redirected.
@@ -143,23 +144,39 @@ fn without_trailing_slash(mut request: Request) -> Request {
 }
 
 /// What every answer carries, and what every request is told in the log.
-async fn dress(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let accept = request.headers().clone();
+async fn dress(State(dresser): State<Dresser>, request: Request, next: Next) -> Response {
+    let log = tracing::enabled!(tracing::Level::DEBUG).then(|| (request.method().clone(), request.uri().clone()));
+    let accept = request.headers().get(header::ACCEPT).cloned();
     let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
-    let mut answer = match tokio::time::timeout(app.limits.answer, handled).await {
+    let refused = |code, text| {
+        let accept = accept.into_iter().map(|value| (header::ACCEPT, value));
+        Refused::new(code, text).into_answer(&accept.collect())
+    };
+    let mut answer = match tokio::time::timeout(dresser.limit, handled).await {
         Ok(Ok(answer)) => answer,
         // The panic hook has told the log; the caller gets an answer, and others are served.
-        Ok(Err(_)) => Refused::new(Code::Internal, "the manager failed; its log says more").into_answer(&accept),
-        Err(_) => {
-            Refused::new(Code::AnswerTimeout, "the answer took too long; whether something was changed is not known")
-                .into_answer(&accept)
-        }
+        Ok(Err(_)) => refused(Code::Internal, "the manager failed; its log says more"),
+        Err(_) => refused(Code::AnswerTimeout, "the answer took too long; whether something was changed is not known"),
     };
-    let manager = format!("{}; v=1", app.facts.instance_id);
-    if let Ok(value) = HeaderValue::from_str(&manager) {
-        answer.headers_mut().insert("oscar-manager", value);
+    if let Some(manager) = dresser.manager {
+        answer.headers_mut().insert("oscar-manager", manager);
     }
-    tracing::debug!(%method, path, status = answer.status().as_u16(), "answered");
+    if let Some((method, uri)) = log {
+        tracing::debug!(%method, path = uri.path(), status = answer.status().as_u16(), "answered");
+    }
     answer
+}
+
+/// What [`dress`] needs, made once and not for every request.
+#[derive(Clone)]
+struct Dresser {
+    limit: Duration,
+    manager: Option<HeaderValue>,
+}
+
+impl Dresser {
+    fn of(app: &App) -> Self {
+        let manager = HeaderValue::from_str(&format!("{}; v=1", app.facts.instance_id)).ok();
+        Self { limit: app.limits.answer, manager }
+    }
 }

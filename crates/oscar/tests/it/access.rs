@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use oscar_testkit::{Dex, DexConfig, eventually, require};
+use oscar_testkit::{Apiserver, Dex, DexConfig, eventually, require};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
@@ -143,15 +143,17 @@ fn forge(token: &str) -> String {
     format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }
 
-async fn mk_scene(dex: Dex, short: &Dex) -> Scene {
+async fn mk_scene(dex: Dex, short: &Dex, world: &[(&str, &str)]) -> Scene {
     let issuers = format!("{},{}", dex.issuer(), short.issuer());
-    let manager = Manager::start(&[
+    let mut environment = vec![
         ("OIDC_ENABLE", "true"),
-        ("OIDC_ISSUERS", &issuers),
+        ("OIDC_ISSUERS", issuers.as_str()),
         ("OIDC_GROUPS", "vo-a,vo-b"),
         ("OIDC_GROUP_CLAIM", "groups"),
         ("OIDC_LEEWAY", "0"),
-    ]);
+    ];
+    environment.extend(world);
+    let manager = Manager::start(&environment);
     let mut target = mk_body("target");
     target["visibility"] = json!("restricted");
     target["allowed_users"] = json!([dex.token("bob").subject()]);
@@ -180,7 +182,26 @@ async fn mk_scene(dex: Dex, short: &Dex) -> Scene {
 async fn every_route_answers_every_caller_as_its_row_says() {
     let dex = require!(Dex::start(&DexConfig::default()));
     let short = require!(Dex::start(&DexConfig { tokens: Duration::from_secs(2), ..DexConfig::default() }));
-    let scene = mk_scene(dex, &short).await;
+    check_rows(&mk_scene(dex, &short, &[]).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_route_answers_every_caller_as_its_row_says_on_kubernetes() {
+    let dex = require!(Dex::start(&DexConfig::default()));
+    let short = require!(Dex::start(&DexConfig { tokens: Duration::from_secs(2), ..DexConfig::default() }));
+    let cluster = require!(Apiserver::shared());
+    cluster.apply("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: access\n");
+    let kubeconfig = cluster.admin_kubeconfig().display().to_string();
+    let world = [
+        ("OSCAR_WORLD", "kubernetes"),
+        ("KUBECONFIG", kubeconfig.as_str()),
+        ("OSCAR_NAMESPACE", "access"),
+        ("OSCAR_SERVICES_NAMESPACE", "access-svc"),
+    ];
+    check_rows(&mk_scene(dex, &short, &world).await).await;
+}
+
+async fn check_rows(scene: &Scene) {
     let mut wrong = Vec::new();
     let mut asked = 0;
     for row in ROWS {
@@ -194,7 +215,7 @@ async fn every_route_answers_every_caller_as_its_row_says() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    asked += refused_for_real(&scene).await;
+    asked += refused_for_real(scene).await;
     assert!(!scene.manager.log().contains(&scene.expired), "no token is logged");
     oscar_testkit::count("routes × callers", asked);
 }

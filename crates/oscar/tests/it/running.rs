@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use oscar_testkit::{Dex, DexConfig, Scratch, Server, Signal, eventually, require};
 use reqwest::Method;
 
@@ -58,6 +60,39 @@ fn the_line_to_paste_is_right_for_another_folder() {
     shell.arg("-c").arg(pasted).env_clear().env("HOME", folder.path()).current_dir("/");
     let (status, output) = run_to_end(&folder, &mut shell);
     assert!(status.success() && output.contains("no service that you can see"), "{output}");
+}
+
+#[test]
+fn a_public_url_changes_nothing_for_this_machine() {
+    for given in ["https://oscar.example.org", "https://oscar.example.org/", "https://oscar.example.org/behind/"] {
+        let folder = Scratch::new("public");
+        let mut serve = program(folder.path());
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--public-url", given]);
+        let (server, url) = start("serve", folder.path(), &mut serve);
+        assert_eq!(url, given.trim_end_matches('/'), "others are told the public one");
+
+        let told = server.output();
+        let line = told.lines().find(|line| line.starts_with("ready ")).expect("a line for programs");
+        let bound = line.split_whitespace().find_map(|word| word.strip_prefix("listening=")).expect("the address");
+        let port: u16 = bound.strip_prefix("127.0.0.1:").and_then(|port| port.parse().ok()).expect("a port");
+        assert_ne!(port, 0, "{line}");
+        let kept = std::fs::read_to_string(folder.path().join(".local/share/oscar/url")).expect("the address is kept");
+        assert_eq!(kept, format!("http://{bound}"));
+
+        let (status, output) = run_to_end(&folder, program(folder.path()).args(["service", "list"]));
+        assert!(status.success() && output.contains("no service that you can see"), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn a_manager_on_all_addresses_is_reached_from_this_machine() {
+    let folder = Scratch::new("all-addresses");
+    let mut serve = program(folder.path());
+    let _server = start("serve", folder.path(), serve.args(["serve", "--listen", "0.0.0.0:0"]));
+    let kept = std::fs::read_to_string(folder.path().join(".local/share/oscar/url")).expect("the address is kept");
+    assert!(kept.starts_with("http://127.0.0.1:"), "{kept}");
+    let (status, output) = run_to_end(&folder, program(folder.path()).args(["status"]));
+    assert!(status.success(), "{output}");
 }
 
 #[tokio::test]
@@ -145,6 +180,26 @@ fn a_variable_that_names_no_file_is_not_set() {
     let mut show = program(folder.path());
     let (status, told) = run_to_end(&folder, show.args(["config", "show"]).env("OSCAR_CONFIG", ""));
     assert!(status.success(), "{told}");
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_down_is_logged_once() {
+    // Bound and not listening: connections are refused, and nobody else gets the port.
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind(std::net::SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+    let issuer = format!("http://{}", socket.local_addr().expect("an address"));
+    let manager = Manager::start(&[("OIDC_ENABLE", "true"), ("OIDC_ISSUERS", &issuer)]);
+    let part = |value: serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+    for round in 0..5 {
+        let claims = serde_json::json!({"iss": issuer, "sub": "alice", "exp": 9_000_000_000_u64, "jti": round});
+        let token = format!("{}.{}.c2ln", part(serde_json::json!({"alg": "RS256"})), part(claims));
+        let ask = manager.as_nobody(Method::GET, "/system/info").bearer_auth(token);
+        assert_eq!(ask.send().await.expect("an answer").status(), 503);
+    }
+    let log = manager.log();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("WARN")).collect();
+    assert!(lines.len() == 1 && lines[0].contains("identity provider cannot be read"), "{log}");
+    assert!(lines[0].contains(&issuer), "it says which: {log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -27,7 +27,10 @@ pub enum ServiceCommand {
     },
     /// Edit the definition of a service in `$VISUAL` or `$EDITOR`.
     Edit { name: String },
-    /// Delete services, with the buckets that were made for them and everything in these.
+    /// Delete services.
+    ///
+    /// Managers of this version make no buckets and delete none. Go OSCAR also deletes the buckets that it made for a
+    /// service, with everything in them.
     #[command(visible_alias = "rm")]
     Delete {
         #[arg(required = true)]
@@ -115,15 +118,14 @@ fn check_name(name: &str) -> Result<(), Failure> {
     Err(Failure::new(Exit::Usage, format!("`{name}` cannot be the name of a service")))
 }
 
+/// What goes with a service depends on what answers there.
+const BUCKETS: &str = "(its buckets stay, unless the manager is a Go OSCAR: that deletes those it made)";
+
 async fn delete(session: &Session, names: &[String], yes: bool) -> Result<(), Failure> {
     names.iter().try_for_each(|name| check_name(name))?;
     let target = target::current(session)?;
     let client = target.client(target::ORDINARY)?;
-    let question = format!(
-        "delete {} on {}, with the buckets made for it and everything in them?",
-        names.join(", "),
-        target.title()
-    );
+    let question = format!("delete {} on {}? {BUCKETS}", names.join(", "), target.title());
     screen::confirm(&question, yes)?;
     let (mut first, mut results) = (None, Vec::new());
     for name in names {

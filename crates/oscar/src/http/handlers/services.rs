@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use oscar_api::body::DryRun;
 use oscar_api::federation::replicas::CreatedBody;
+use oscar_api::json;
 use oscar_api::problem::Code;
 use oscar_api::service::{DefinitionFile, DeploymentSummary, ServiceBody, ServiceRequest, encode};
 use oscar_engine::ports::services::{Entry, Revision};
@@ -15,10 +17,11 @@ use oscar_model::access::view;
 use oscar_model::identity::Principal;
 use oscar_model::service::Service;
 
-use super::super::answer::{Refused, json_answer};
+use super::super::answer::{Refused, json_answer, json_list, json_text};
 use super::super::app::App;
 use super::super::caller::{authenticate, authenticate_for};
 use super::super::documented::{CreateRefusals, DeleteRefusals, GetRefusals, ListRefusals, UpdateRefusals};
+use super::super::printed::Print;
 use super::extract::{NameInPath, Query, body, definition, guard, service_name, undisturbed};
 use super::federation::{step_body, terms};
 
@@ -36,11 +39,12 @@ const UNREADABLE_HEADER: &str = "oscar-unreadable";
         ("page" = Option<String>, Query, description = "The name after which the page begins."),
     ),
     responses(
-        (status = 200, description = "Services by name; all of them unless `limit` is given.", body = Vec<ServiceBody>,
+        (status = 200, description = "Services by name; all of them unless `limit` is given.", body = Vec<ServiceBody<'static>>,
             headers(("Link" = String, description = "The next page, with `limit`."),
                     ("Oscar-Unreadable" = String, description = "Services whose stored definition cannot be read, for the administrator."))),
         ListRefusals))]
-pub(in super::super) async fn list_services(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Response {
+pub(in super::super) async fn list_services(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (Parts { uri, headers, .. }, _) = request.into_parts();
     list(&app, &uri, &headers).await.unwrap_or_else(|refused| refused.into_answer(&headers))
 }
 
@@ -59,16 +63,18 @@ async fn list(app: &App, uri: &Uri, headers: &HeaderMap) -> Result<Response, Ref
         .filter(|entry| matches!(entry, Entry::Broken { .. }))
         .map(|entry| entry.name().to_owned())
         .collect();
-    let shown: Vec<_> = entries
-        .iter()
+    let good: Vec<_> = entries
+        .into_iter()
         .filter_map(|entry| match entry {
-            Entry::Good(stored) => Some(show(&stored.service, &principal, &query)),
+            Entry::Good(stored) => Some(stored),
             Entry::Broken { .. } => None,
         })
         .collect();
-    let mut answer = json_answer(StatusCode::OK, &shown);
+    let deployment = query.names("include", "deployment");
+    let mut answer =
+        json_list(good, move |out, stored| json::append(out, &show(&stored.service, &principal, deployment)));
     if let (Some(next), Some(limit)) = (next, limit) {
-        let include = if query.names("include", "deployment") { "&include=deployment" } else { "" };
+        let include = if deployment { "&include=deployment" } else { "" };
         set(&mut answer, "link", &format!("</system/services?limit={limit}&page={next}{include}>; rel=\"next\""));
     }
     if !unreadable.is_empty() {
@@ -84,22 +90,30 @@ async fn list(app: &App, uri: &Uri, headers: &HeaderMap) -> Result<Response, Ref
         ("include" = Option<String>, Query, description = "`deployment` adds the state of the running part."),
     ),
     responses(
-        (status = 200, description = "The service.", body = ServiceBody, headers(("ETag" = String, description = "Guards a later change."))),
+        (status = 200, description = "The service.", body = ServiceBody<'static>, headers(("ETag" = String, description = "Guards a later change."))),
         GetRefusals))]
 pub(in super::super) async fn get_service(
     State(app): State<Arc<App>>,
     NameInPath(name): NameInPath,
-    uri: Uri,
-    headers: HeaderMap,
+    request: Request,
 ) -> Response {
+    let (Parts { uri, headers, .. }, _) = request.into_parts();
     get(&app, &name, &uri, &headers).await.unwrap_or_else(|refused| refused.into_answer(&headers))
 }
 
 async fn get(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<Response, Refused> {
     let principal = authenticate(app, headers).await?;
     let stored = app.manager.service(&principal, &service_name(name)?).await?;
-    let mut answer = json_answer(StatusCode::OK, &show(&stored.service, &principal, &Query::of(uri)));
-    set_revision(&mut answer, Some(&stored.revision));
+    let mut answer = if Query::of(uri).names("include", "deployment") {
+        let mut answer = json_answer(StatusCode::OK, &show(&stored.service, &principal, true));
+        set_revision(&mut answer, Some(&stored.revision));
+        answer
+    } else {
+        let Print { body, etag } = app.prints.of(&stored, view(&principal, &stored.service.owner));
+        let mut answer = json_text(StatusCode::OK, body);
+        answer.headers_mut().extend(etag.map(|etag| (header::ETAG, etag)));
+        answer
+    };
     if stored.service.definition.is_worker() && principal.acts_for(&stored.service.owner) {
         let adopted = app.manager.is_adopted(&stored).await;
         set(&mut answer, "oscar-replica", if adopted { "adopted" } else { "created" });
@@ -112,7 +126,7 @@ async fn get(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<Re
     params(("dry_run" = Option<bool>, Query, description = "Only say what would be stored.")),
     request_body(content((ServiceRequest = "application/json"), (DefinitionFile = "application/yaml")), description = "A service as JSON, or a definition file with one service as YAML."),
     responses(
-        (status = 200, description = "What would be stored, with `dry_run`.", body = DryRun),
+        (status = 200, description = "What would be stored, with `dry_run`.", body = DryRun<'static>),
         (status = 201, description = "Created; with what became of each member when it has some.", body = CreatedBody, headers(("Location" = String), ("ETag" = String))),
         CreateRefusals))]
 pub(in super::super) async fn create_service(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -151,7 +165,7 @@ async fn create(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
     ),
     request_body(content((ServiceRequest = "application/json"), (DefinitionFile = "application/yaml")), description = "The whole service; blank secrets keep what is stored."),
     responses(
-        (status = 200, description = "What would be stored, with `dry_run`.", body = DryRun),
+        (status = 200, description = "What would be stored, with `dry_run`.", body = DryRun<'static>),
         (status = 204, description = "Replaced.", headers(("ETag" = String))),
         UpdateRefusals))]
 pub(in super::super) async fn update_service(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -190,7 +204,7 @@ async fn update(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
         ("If-Match" = Option<String>, Header, description = "Only if this is still its `ETag`."),
     ),
     responses(
-        (status = 200, description = "What would be removed, with `dry_run`.", body = DryRun),
+        (status = 200, description = "What would be removed, with `dry_run`.", body = DryRun<'static>),
         (status = 204, description = "Removed."),
         DeleteRefusals))]
 pub(in super::super) async fn delete_service(
@@ -248,9 +262,9 @@ async fn auth(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<R
     Err(Refused::new(Code::TokenRefused, "this is not the token of that service"))
 }
 
-fn show(service: &Service, principal: &Principal, query: &Query) -> ServiceBody {
+fn show<'a>(service: &'a Service, principal: &Principal, deployment: bool) -> ServiceBody<'a> {
     let mut shown = encode(service, view(principal, &service.owner));
-    if query.names("include", "deployment") {
+    if deployment {
         // Nothing runs for a definition alone.
         shown.deployment = Some(DeploymentSummary {
             state: "unavailable".to_owned(),

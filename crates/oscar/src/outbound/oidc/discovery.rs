@@ -79,7 +79,7 @@ pub(super) async fn fetch(
 ) -> Result<Fetched<Provider>, String> {
     let address = format!("{}/.well-known/openid-configuration", canonical(issuer));
     let url = Url::parse(&address).map_err(|error| format!("{address}: {error}"))?;
-    let answer = client.get(&url, None).await.map_err(|failure| failure.to_string())?;
+    let answer = client.get(&url).await.map_err(|failure| failure.to_string())?;
     let document: Document =
         serde_json::from_value(answer.json).map_err(|error| format!("{url} is not a discovery document: {error}"))?;
     let value = check(client, issuer, source, &document).map_err(|cause| format!("{url}: {cause}"))?;

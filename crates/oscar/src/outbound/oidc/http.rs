@@ -1,10 +1,10 @@
-//! Reading small JSON documents from an issuer and sending it forms, and nothing else.
+//! Reading small documents from an issuer and sending it forms, and nothing else.
 //!
 //! Follows no redirect, reads no long answer, and waits no longer than it was told.
 
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Certificate, Client, Response, StatusCode, Url};
 use serde_json::Value;
 
@@ -52,6 +52,13 @@ enum Scheme {
 pub(super) struct Answer {
     pub(super) json: Value,
     pub(super) max_age: Option<Duration>,
+}
+
+/// Claims, as an issuer may send them.
+pub(super) enum ClaimsAnswer {
+    Json(Value),
+    /// A JWT (`application/jwt`), which nobody has looked into yet.
+    Jwt(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -132,22 +139,50 @@ impl IssuerClient {
         Ok(Posted { status, json: serde_json::from_slice(&body).unwrap_or_default() })
     }
 
-    pub(super) async fn get(&self, url: &Url, bearer: Option<&str>) -> Result<Answer, HttpFailure> {
-        let mut request = self.client.get(url.clone()).header(ACCEPT, "application/json");
+    pub(super) async fn get(&self, url: &Url) -> Result<Answer, HttpFailure> {
+        let response = self.send(url, "application/json", None).await?;
+        let max_age = max_age(response.headers());
+        let json = parse_json(url, &read_bounded(url, response).await?)?;
+        Ok(Answer { json, max_age })
+    }
+
+    /// What the issuer says of the holder of a token.
+    pub(super) async fn get_claims(&self, url: &Url, bearer: &str) -> Result<ClaimsAnswer, HttpFailure> {
+        // Whether it is signed is for the issuer to decide; plain JSON is less to do.
+        let response = self.send(url, "application/json, application/jwt;q=0.9", Some(bearer)).await?;
+        let is_jwt = is_jwt(response.headers());
+        let body = read_bounded(url, response).await?;
+        if !is_jwt {
+            return parse_json(url, &body).map(ClaimsAnswer::Json);
+        }
+        let text = String::from_utf8(body).map_err(|_| unreadable(url, "a JWT that is not text"))?;
+        Ok(ClaimsAnswer::Jwt(text.trim().to_owned()))
+    }
+
+    async fn send(&self, url: &Url, accept: &str, bearer: Option<&str>) -> Result<Response, HttpFailure> {
+        let mut request = self.client.get(url.clone()).header(ACCEPT, accept);
         if let Some(bearer) = bearer {
             request = request.bearer_auth(bearer);
         }
         let response = request.send().await.map_err(|error| transport(url, error))?;
-        let status = response.status();
-        if status != StatusCode::OK {
-            return Err(HttpFailure::Status { url: url.to_string(), status });
+        match response.status() {
+            StatusCode::OK => Ok(response),
+            status => Err(HttpFailure::Status { url: url.to_string(), status }),
         }
-        let max_age = max_age(response.headers());
-        let body = read_bounded(url, response).await?;
-        let json = serde_json::from_slice(&body)
-            .map_err(|_| HttpFailure::Body { url: url.to_string(), what: "something that is not JSON".to_owned() })?;
-        Ok(Answer { json, max_age })
     }
+}
+
+fn parse_json(url: &Url, body: &[u8]) -> Result<Value, HttpFailure> {
+    serde_json::from_slice(body).map_err(|_| unreadable(url, "something that is not JSON"))
+}
+
+fn unreadable(url: &Url, what: &str) -> HttpFailure {
+    HttpFailure::Body { url: url.to_string(), what: what.to_owned() }
+}
+
+fn is_jwt(headers: &HeaderMap) -> bool {
+    let essence = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()?.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/jwt"))
 }
 
 fn build_client(

@@ -12,8 +12,9 @@ use serde_json::{Map, Value};
 use super::discovery::{self, Provider, canonical};
 use super::http::{IssuerClient, Repeat};
 use super::kept::{Fetched, Kept, Pace};
-use super::keys::{KeySet, Proof, Thumbprint};
+use super::keys::{KeySet, Thumbprint, Unproved, prove};
 use super::settings::{IssuerSettings, OidcSettings, SettingsError};
+use super::standing::{Source, Standing};
 use super::token::{Token, not_valid};
 use super::userinfo::{NoAnswer, Question, Userinfo};
 use super::{IssuerHealth, TokenHash};
@@ -25,7 +26,7 @@ pub(super) struct Issuer {
     url: String,
     audience: Option<String>,
     discovery: Arc<Kept<Provider>>,
-    keys: Kept<KeySet>,
+    keys: Arc<Kept<KeySet>>,
     userinfo: Userinfo,
 }
 
@@ -38,21 +39,23 @@ pub(super) struct Vouched {
 
 impl Issuer {
     pub(super) fn new(settings: &IssuerSettings, common: &OidcSettings) -> Result<Self, SettingsError> {
-        let (url, client, discovery) = introduce(settings, common, Repeat::Harmless)?;
+        let standing = Arc::new(Standing::new(settings.url.trim()));
+        let (url, client, discovery) = introduce(settings, common, Repeat::Harmless, &standing)?;
         let discovery = Arc::new(discovery);
 
         let (reader, description) = (client.clone(), Arc::clone(&discovery));
-        let keys = Kept::new(
-            format!("keys of {url}"),
+        let keys = Arc::new(Kept::new(
+            Source::Keys,
+            &standing,
             pace(common, common.keys_lifetime, common.stale_keys),
             Arc::clone(&common.clock),
             Box::new(move || {
                 let (reader, description) = (reader.clone(), Arc::clone(&description));
                 async move { fetch_keys(&reader, &description).await }.boxed()
             }),
-        );
+        ));
 
-        let userinfo = Userinfo::new(client, common);
+        let userinfo = Userinfo::new(client, &url, &keys, common);
         Ok(Self { url, audience: settings.audience.clone(), discovery, keys, userinfo })
     }
 
@@ -74,24 +77,12 @@ impl Issuer {
         Ok(keys.value.contains(key))
     }
 
-    /// Which key signed the token. When none did that is known, the keys are read anew.
+    /// Which key signed the token.
     pub(super) async fn prove(&self, token: &Token<'_>) -> Result<Thumbprint, Refusal> {
-        // Only keys read from here on can tell that a key does not exist.
-        let begun = self.keys.begun();
-        let mut keys = self.keys.current().await.map_err(|cause| self.unavailable(cause))?;
-        loop {
-            match keys.value.prove(token) {
-                Proof::SignedBy(key) => return Ok(key),
-                Proof::Forged => return not_valid("its signature is wrong"),
-                Proof::KeyUnknown if keys.number > begun => {
-                    return not_valid("its issuer publishes no key that fits its signature");
-                }
-                Proof::KeyUnknown => {
-                    let later = self.keys.later_than(keys.number).await;
-                    keys = later.map_err(|cause| self.unavailable(cause))?;
-                }
-            }
-        }
+        prove(&self.keys, token).await.map_err(|unproved| match unproved {
+            Unproved::NotValid(why) => Refusal::NotValid(why.to_owned()),
+            Unproved::Unavailable(cause) => self.unavailable(cause),
+        })
     }
 
     /// Who the holder of a proved token is. The issuer is asked only when groups matter
@@ -148,6 +139,7 @@ pub(super) fn introduce(
     settings: &IssuerSettings,
     common: &OidcSettings,
     repeat: Repeat,
+    standing: &Arc<Standing>,
 ) -> Result<(String, IssuerClient, Kept<Provider>), SettingsError> {
     let url = settings.url.trim().to_owned();
     let parsed =
@@ -155,7 +147,8 @@ pub(super) fn introduce(
     let client = IssuerClient::new(&parsed, common, repeat)?;
     let (reader, issuer, source) = (client.clone(), url.clone(), settings.groups.clone());
     let discovery = Kept::new(
-        format!("discovery document of {url}"),
+        Source::Discovery,
+        standing,
         pace(common, common.discovery_lifetime, STALE_DISCOVERY),
         Arc::clone(&common.clock),
         Box::new(move || {
@@ -180,7 +173,7 @@ fn pace(common: &OidcSettings, lifetime: Duration, stale: Duration) -> Pace {
 async fn fetch_keys(client: &IssuerClient, discovery: &Kept<Provider>) -> Result<Fetched<KeySet>, String> {
     let provider = discovery.current().await?;
     let url = &provider.value.jwks_uri;
-    let read = client.get(url, None).await.map_err(|failure| failure.to_string());
+    let read = client.get(url).await.map_err(|failure| failure.to_string());
     let parsed = read.and_then(|answer| {
         let value = KeySet::parse(&answer.json).map_err(|cause| format!("{url}: {cause}"))?;
         Ok(Fetched { value, max_age: answer.max_age })

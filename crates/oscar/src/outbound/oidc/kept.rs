@@ -11,6 +11,7 @@ use futures::future::{BoxFuture, Shared};
 use oscar_engine::ports::clock::Clock;
 
 use super::backoff::Backoff;
+use super::standing::{Source, Standing};
 
 /// The bounds of what an issuer may say about the lifetime of its documents.
 const SHORTEST_LIFETIME: Duration = Duration::from_mins(1);
@@ -66,8 +67,8 @@ type Flight<T> = Shared<BoxFuture<'static, Result<Held<T>, String>>>;
 pub(super) struct Kept<T>(Arc<Inner<T>>);
 
 struct Inner<T> {
-    /// For the log.
-    what: String,
+    source: Source,
+    standing: Arc<Standing>,
     fetch: Fetch<T>,
     pace: Pace,
     clock: Arc<dyn Clock>,
@@ -84,10 +85,17 @@ struct State<T> {
 }
 
 impl<T: Send + Sync + 'static> Kept<T> {
-    pub(super) fn new(what: String, pace: Pace, clock: Arc<dyn Clock>, fetch: Fetch<T>) -> Self {
+    pub(super) fn new(
+        source: Source,
+        standing: &Arc<Standing>,
+        pace: Pace,
+        clock: Arc<dyn Clock>,
+        fetch: Fetch<T>,
+    ) -> Self {
         let backoff = Backoff::new(pace.retry_first, pace.retry_max);
         let state = State { held: None, begun: 0, flight: None, forced_at: None, backoff };
-        Self(Arc::new(Inner { what, fetch, pace, clock, state: Mutex::new(state) }))
+        let standing = Arc::clone(standing);
+        Self(Arc::new(Inner { source, standing, fetch, pace, clock, state: Mutex::new(state) }))
     }
 
     /// The document as it is to be used now: fresh, or stale while it cannot be renewed.
@@ -198,18 +206,16 @@ impl<T: Send + Sync + 'static> Inner<T> {
         state.flight = None;
         match outcome {
             Ok(Fetched { value, max_age }) => {
-                if state.backoff.clear() {
-                    tracing::info!(what = %self.what, "identity provider answers again");
-                }
+                state.backoff.clear();
+                self.standing.answered(self.source);
                 let lifetime = max_age.map_or(self.pace.lifetime, |age| age.clamp(SHORTEST_LIFETIME, LONGEST_LIFETIME));
                 let held = Held { value: Arc::new(value), number, fetched_at: now, lifetime };
                 state.held = Some(held.clone());
                 Ok(held)
             }
             Err(cause) => {
-                if state.backoff.fail(now, cause.clone()) {
-                    tracing::warn!(what = %self.what, %cause, "identity provider cannot be read");
-                }
+                state.backoff.fail(now, cause.clone());
+                self.standing.failed(self.source, &cause);
                 Err(cause)
             }
         }

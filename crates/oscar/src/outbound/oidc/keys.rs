@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::kept::Kept;
 use super::token::Token;
 
 /// More keys than any issuer publishes.
@@ -43,6 +44,14 @@ pub(super) enum Proof {
     KeyUnknown,
 }
 
+/// Why no key vouches for a token.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unproved {
+    NotValid(&'static str),
+    /// There are no keys to say so.
+    Unavailable(String),
+}
+
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -73,6 +82,23 @@ pub(super) fn parse_algorithm(name: &str) -> Option<Algorithm> {
         "EdDSA" | "Ed25519" => Algorithm::EdDSA,
         _ => return None,
     })
+}
+
+/// Which key signed the token. When none did that is known, the keys are read anew.
+pub(super) async fn prove(keys: &Kept<KeySet>, token: &Token<'_>) -> Result<Thumbprint, Unproved> {
+    // Only keys read from here on can tell that a key does not exist.
+    let begun = keys.begun();
+    let mut held = keys.current().await.map_err(Unproved::Unavailable)?;
+    loop {
+        match held.value.prove(token) {
+            Proof::SignedBy(key) => return Ok(key),
+            Proof::Forged => return Err(Unproved::NotValid("its signature is wrong")),
+            Proof::KeyUnknown if held.number > begun => {
+                return Err(Unproved::NotValid("its issuer publishes no key that fits its signature"));
+            }
+            Proof::KeyUnknown => held = keys.later_than(held.number).await.map_err(Unproved::Unavailable)?,
+        }
+    }
 }
 
 impl KeySet {

@@ -20,6 +20,7 @@ mod kept;
 mod keys;
 mod refresh;
 mod settings;
+mod standing;
 mod token;
 mod unverified;
 mod userinfo;

@@ -125,7 +125,8 @@ impl Issuers for OidcIssuers {
 
 impl Listed {
     fn new(settings: &IssuerSettings, common: &OidcSettings) -> Result<Self, SettingsError> {
-        let (url, client, discovery) = introduce(settings, common, Repeat::Never)?;
+        let standing = Arc::new(super::standing::Standing::new(settings.url.trim()));
+        let (url, client, discovery) = introduce(settings, common, Repeat::Never, &standing)?;
         let (configured, scope) = (settings.client.clone(), settings.refresh_scope.clone());
         Ok(Self { url, client, discovery, configured, scope })
     }

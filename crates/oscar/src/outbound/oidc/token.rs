@@ -34,6 +34,11 @@ impl<'a> Token<'a> {
         if raw.len() > LONGEST_TOKEN {
             return malformed(&format!("it is longer than {LONGEST_TOKEN} bytes"));
         }
+        Self::take_apart(raw)
+    }
+
+    /// The same of any length, for what is not a stranger's.
+    pub(super) fn take_apart(raw: &'a str) -> Result<Self, Refusal> {
         let mut parts = raw.split('.');
         let (Some(header), Some(payload), Some(signature), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())

@@ -7,13 +7,18 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use oscar_engine::ports::clock::Clock;
+use oscar_engine::ports::identity::Refusal;
 use reqwest::{StatusCode, Url};
 use serde_json::{Map, Value};
 
 use super::backoff::Backoff;
 use super::cache::Memory;
-use super::http::{HttpFailure, IssuerClient};
+use super::discovery::canonical;
+use super::http::{ClaimsAnswer, HttpFailure, IssuerClient};
+use super::kept::Kept;
+use super::keys::{KeySet, Unproved, prove};
 use super::settings::OidcSettings;
+use super::token::Token;
 use super::{TokenHash, unix_seconds};
 
 pub(super) type Claims = Arc<Map<String, Value>>;
@@ -49,7 +54,11 @@ pub(super) struct Userinfo(Arc<Inner>);
 
 struct Inner {
     client: IssuerClient,
+    issuer: String,
+    /// For answers that are signed.
+    keys: Arc<Kept<KeySet>>,
     clock: Arc<dyn Clock>,
+    leeway: u64,
     lifetime: Duration,
     refusal_lifetime: Duration,
     state: Mutex<State>,
@@ -62,7 +71,7 @@ struct State {
 }
 
 impl Userinfo {
-    pub(super) fn new(client: IssuerClient, settings: &OidcSettings) -> Self {
+    pub(super) fn new(client: IssuerClient, issuer: &str, keys: &Arc<Kept<KeySet>>, settings: &OidcSettings) -> Self {
         let state = State {
             answers: Memory::new(settings.remembered_tokens),
             flights: HashMap::new(),
@@ -70,7 +79,10 @@ impl Userinfo {
         };
         Self(Arc::new(Inner {
             client,
+            issuer: issuer.to_owned(),
+            keys: Arc::clone(keys),
             clock: Arc::clone(&settings.clock),
+            leeway: settings.leeway.as_secs(),
             lifetime: settings.userinfo_lifetime,
             refusal_lifetime: settings.retry_max,
             state: Mutex::new(state),
@@ -121,19 +133,54 @@ impl Inner {
     }
 
     async fn read(&self, url: &Url, bearer: &str, subject: &str) -> Result<Claims, NoAnswer> {
-        let answer = self.client.get(url, Some(bearer)).await.map_err(|failure| match failure {
+        let answer = self.client.get_claims(url, bearer).await.map_err(|failure| match failure {
             HttpFailure::Status { status, .. } if is_refusal(status) => {
                 NoAnswer::Refused("its issuer does not accept it any more".to_owned())
             }
             other => NoAnswer::Unavailable(other.to_string()),
         })?;
-        let Value::Object(claims) = answer.json else {
-            return Err(NoAnswer::Unavailable(format!("{url} answered without claims")));
+        let claims = match answer {
+            ClaimsAnswer::Json(Value::Object(claims)) => claims,
+            ClaimsAnswer::Json(_) => return Err(NoAnswer::Unavailable(format!("{url} answered without claims"))),
+            ClaimsAnswer::Jwt(signed) => self.open(url, &signed).await?,
         };
         if claims.get("sub").and_then(Value::as_str) != Some(subject) {
             return Err(NoAnswer::Refused("its issuer speaks of somebody else".to_owned()));
         }
         Ok(Arc::new(claims))
+    }
+
+    /// The claims of an answer that is signed. One that cannot be believed is no answer: the
+    /// holder of the token has no part in it.
+    async fn open(&self, url: &Url, signed: &str) -> Result<Map<String, Value>, NoAnswer> {
+        let unusable =
+            |why: &str| NoAnswer::Unavailable(format!("{url} answered with a JWT that is not usable: {why}"));
+        let token = Token::take_apart(signed).map_err(|refusal| match refusal {
+            Refusal::Malformed(why) | Refusal::NotValid(why) => unusable(&why),
+            other => unusable(&other.to_string()),
+        })?;
+        prove(&self.keys, &token).await.map_err(|unproved| match unproved {
+            Unproved::NotValid(why) => unusable(why),
+            Unproved::Unavailable(cause) => NoAnswer::Unavailable(cause),
+        })?;
+        // Neither has to be there; what is there has to be right.
+        if token.claims.contains_key("iss") && token.text("iss").map(canonical) != Some(canonical(&self.issuer)) {
+            return Err(unusable("it is of another issuer"));
+        }
+        if token.claims.contains_key("exp") && !token.end(self.leeway).is_ok_and(|end| self.now() < end) {
+            return Err(unusable("it has expired"));
+        }
+        Ok(token.claims)
+    }
+
+    fn now(&self) -> u64 {
+        unix_seconds(self.clock.now())
+    }
+
+    fn clear(&self, state: &mut State) {
+        if state.backoff.clear() {
+            tracing::info!(issuer = %self.issuer, "userinfo endpoint answers again");
+        }
     }
 
     fn land(&self, hash: TokenHash, end: u64, outcome: Result<Claims, NoAnswer>) -> Result<Answered, NoAnswer> {
@@ -143,14 +190,14 @@ impl Inner {
         let until = |lifetime: Duration| unix_seconds(now).saturating_add(lifetime.as_secs()).min(end);
         match outcome {
             Ok(claims) => {
-                state.backoff.clear();
+                self.clear(&mut state);
                 let until = until(self.lifetime);
                 let answered = Answered { claims, until };
                 state.answers.put(hash, (Ok(answered.clone()), until));
                 Ok(answered)
             }
             Err(NoAnswer::Refused(why)) => {
-                state.backoff.clear();
+                self.clear(&mut state);
                 let refused = NoAnswer::Refused(why);
                 let until = until(self.refusal_lifetime);
                 state.answers.put(hash, (Err(refused.clone()), until));
@@ -158,7 +205,7 @@ impl Inner {
             }
             Err(NoAnswer::Unavailable(cause)) => {
                 if state.backoff.fail(now, cause.clone()) {
-                    tracing::warn!(%cause, "userinfo endpoint cannot be read");
+                    tracing::warn!(issuer = %self.issuer, %cause, "userinfo endpoint cannot be read");
                 }
                 Err(NoAnswer::Unavailable(cause))
             }

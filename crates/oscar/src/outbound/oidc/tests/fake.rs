@@ -41,6 +41,8 @@ pub(super) struct Conduct {
     /// Status and body of the token endpoint.
     pub(super) token: (u16, Value),
     pub(super) revoke: (u16, Value),
+    /// What userinfo answers instead, as a JWT.
+    pub(super) signed_userinfo: Option<String>,
     pub(super) cache_control: Option<&'static str>,
     pub(super) mischief: Vec<(&'static str, Mischief)>,
 }
@@ -98,6 +100,7 @@ impl FakeIssuer {
             userinfo: json!({}),
             token: (400, json!({"error": "invalid_grant"})),
             revoke: (200, json!({})),
+            signed_userinfo: None,
             cache_control: None,
             mischief: Vec::new(),
         };
@@ -205,8 +208,9 @@ async fn read_request(stream: &mut impl Stream) -> std::io::Result<Option<Reques
 }
 
 async fn tell(mut stream: impl Stream, shared: &Shared, path: &str) -> std::io::Result<()> {
-    let ((status, body), cache_control) = {
+    let ((status, body), signed, cache_control) = {
         let conduct = lock(&shared.conduct);
+        let signed = conduct.signed_userinfo.clone().filter(|_| path == USERINFO);
         let answer = match path {
             DISCOVERY => (200, conduct.discovery.clone()),
             KEYS => (200, json!({"keys": conduct.keys})),
@@ -215,12 +219,13 @@ async fn tell(mut stream: impl Stream, shared: &Shared, path: &str) -> std::io::
             REVOKE => conduct.revoke.clone(),
             _ => (404, Value::Null),
         };
-        (answer, conduct.cache_control)
+        (answer, signed, conduct.cache_control)
     };
-    let body = body.to_string();
+    let kind = if signed.is_some() { "application/jwt; charset=utf-8" } else { "application/json" };
+    let body = signed.unwrap_or_else(|| body.to_string());
     let cache = cache_control.map(|value| format!("cache-control: {value}\r\n")).unwrap_or_default();
     let head = format!(
-        "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{cache}content-length: {}\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\n{cache}content-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
     stream.write_all((head + &body).as_bytes()).await?;

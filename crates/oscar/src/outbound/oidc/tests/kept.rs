@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use futures::FutureExt;
 
 use super::super::kept::{Fetched, Kept, Pace};
+use super::super::standing::{Source, Standing};
 use super::*;
 
 /// Follows the paused time of the runtime.
@@ -51,7 +52,7 @@ impl Counted {
             retry_max: 5 * SECOND,
         };
         let clock = Arc::new(RuntimeClock(tokio::time::Instant::now()));
-        let kept = Arc::new(Kept::new("a document".to_owned(), pace, clock, fetch));
+        let kept = Arc::new(Kept::new(Source::Keys, &Arc::new(Standing::new("an issuer")), pace, clock, fetch));
         Self { kept, readings, broken }
     }
 

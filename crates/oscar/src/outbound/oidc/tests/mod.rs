@@ -7,6 +7,7 @@ mod keys;
 mod people;
 mod refresh;
 mod signatures;
+mod signed;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
