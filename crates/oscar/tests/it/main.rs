@@ -8,3 +8,4 @@ mod manager;
 mod published_clients;
 mod running;
 mod services;
+mod tokens;
