@@ -12,3 +12,4 @@ mod manager;
 mod published_clients;
 mod running;
 mod services;
+mod tokens;
