@@ -191,14 +191,7 @@ impl Client {
         }
         let text: String = String::from_utf8_lossy(&body).chars().take(2000).collect();
         let detail = if text.trim().is_empty() { plain_reason(status) } else { text };
-        ClientError::Refused(Box::new(Problem {
-            r#type: String::new(),
-            title: String::new(),
-            status: status.as_u16(),
-            code: String::new(),
-            detail,
-            faults: Vec::new(),
-        }))
+        ClientError::Refused(Box::new(Problem { status: status.as_u16(), detail, ..Problem::default() }))
     }
 
     async fn json(&self, response: Response) -> Result<Value, ClientError> {

@@ -182,7 +182,7 @@ impl Code {
 }
 
 /// An error as a program reads it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// The page that explains the code, relative to the documentation.
     pub r#type: String,
@@ -193,6 +193,18 @@ pub struct Problem {
     pub detail: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultBody>,
+    /// What went wrong at which member of a federation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberTrouble>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemberTrouble {
+    /// As `<cluster>/<service>`.
+    pub member: String,
+    /// `deploy`, or `rollback` where what was done is not taken back yet.
+    pub during: String,
+    pub cause: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -215,6 +227,7 @@ impl Problem {
             code: code.as_str().to_owned(),
             detail: detail.into(),
             faults: Vec::new(),
+            members: Vec::new(),
         }
     }
 

@@ -192,6 +192,7 @@ impl Manager {
             self.release_replica(&stored, &terms).await?;
             let mut definition = definition.clone();
             let federates = self.mark_coordinator(&mut definition);
+            keep_mark(&mut definition, &stored.service.definition);
             let Update { service, sensitive, same } = self.updated(principal, definition, &stored).await?;
             if federates || self.is_coordinator(&name).await? {
                 match self.update_federation(&stored, service, sensitive, same, terms.clone()).await {
@@ -372,6 +373,16 @@ fn force_own_store(
         return;
     }
     definition.storage_providers.insert(reference, own);
+}
+
+/// The mark of its federation is the manager's to write: leaving it out changes nothing.
+fn keep_mark(definition: &mut Definition, former: &Definition) {
+    if definition.is_worker() || former.is_worker() {
+        return;
+    }
+    if let Some(id) = former.annotations.get(FEDERATION_ID_ANNOTATION) {
+        definition.annotations.insert(FEDERATION_ID_ANNOTATION.to_owned(), id.clone());
+    }
 }
 
 /// Readers who sent back what they were shown must not lose what was blank in it.

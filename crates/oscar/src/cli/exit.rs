@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use oscar_api::client::ClientError;
-use oscar_api::problem::{Code, Problem};
+use oscar_api::problem::{Code, MemberTrouble, Problem};
 use oscar_model::fault::{Fault, Faults};
 use serde_json::{Value, json};
 
@@ -143,15 +143,34 @@ fn refused(problem: &Problem) -> Failure {
         Fault { path, found, allowed, line: fault.line }.to_string()
     };
     failure.code = Some(problem.code.clone()).filter(|code| !code.is_empty());
-    failure.details = problem.faults.iter().map(fault).collect();
+    failure.details = problem.faults.iter().map(fault).chain(problem.members.iter().map(member)).collect();
     failure.hints.extend(hint_of(problem).map(str::to_owned));
     failure
 }
 
-/// With faults, the detail repeats them below its first line.
+fn member(trouble: &MemberTrouble) -> String {
+    let MemberTrouble { member, during, cause } = trouble;
+    match during.as_str() {
+        "rollback" => format!("{member}: not taken back yet, which is tried until it succeeds: {cause}"),
+        _ => format!("{member}: {cause}"),
+    }
+}
+
+/// With faults, the detail repeats them below its first line; with members, after its first clause.
 fn sentence(problem: &Problem) -> String {
     let detail = problem.detail.trim();
-    let kept = if problem.faults.is_empty() { detail } else { detail.lines().next().unwrap_or_default() };
+    let kept = if problem.members.is_empty() {
+        if problem.faults.is_empty() { detail } else { detail.lines().next().unwrap_or_default() }
+    } else {
+        let first = detail.split_once(": ").map_or(detail, |(first, _)| first);
+        let rolled_back = code_of(problem) == Some(Code::FederationRolledBack);
+        let left = problem.members.iter().any(|trouble| trouble.during == "rollback");
+        return match (rolled_back, left) {
+            (true, false) => format!("{first}; everything that had been done was taken back"),
+            (true, true) => format!("{first}; what had been done was taken back, but not everywhere yet"),
+            (false, _) => first.to_owned(),
+        };
+    };
     kept.trim_end_matches(':').to_owned()
 }
 
@@ -171,13 +190,17 @@ fn exit_of(problem: &Problem) -> Exit {
         404 => Exit::NotFound,
         409 | 412 => Exit::Conflict,
         422 => Exit::Invalid,
-        502 | 504 => Exit::Unreachable,
+        // With a code it is the manager's own answer about somebody else.
+        502 | 504 if code_of(problem).is_none() => Exit::Unreachable,
         _ => Exit::Failed,
     }
 }
 
 fn hint_of(problem: &Problem) -> Option<&'static str> {
     let code = code_of(problem);
+    if let Some(hint) = code.and_then(hint_about_federation) {
+        return Some(hint);
+    }
     match problem.status {
         300..=399 => Some("the address leads elsewhere: configure the one that it leads to"),
         401 => Some("add the cluster again with credentials that it knows: `oscar cluster add NAME URL --user USER`"),
@@ -192,13 +215,32 @@ fn hint_of(problem: &Problem) -> Option<&'static str> {
     }
 }
 
+fn hint_about_federation(code: Code) -> Option<&'static str> {
+    match code {
+        Code::CoordinatorSilent => Some("try again later, or make the change at the coordinator"),
+        Code::FederationCredentials => Some(
+            "a user needs a refresh token that is still good, the administrator `auth_user` and `auth_password` for \
+             each cluster",
+        ),
+        Code::FederationRefused => Some("choose another name for that member, or leave it out"),
+        Code::FederationRolledBack | Code::FederationUnreachable => {
+            Some("try again when the member is well; or leave it out, and add it later with `oscar federation add`")
+        }
+        Code::MemberInner => Some("remove those below it too, or add `--reparent`"),
+        Code::NotFederated => Some("`oscar federation list` shows the services that are in one"),
+        Code::NotInRegistry => Some("sign in as the owner of the service instead"),
+        Code::RefreshTokenRefused => Some("sign in again with your issuer for a new one"),
+        Code::ServiceIsReplica => Some("make the change at the coordinator, or take the replica out of the federation"),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn problem(status: u16, detail: &str) -> Problem {
-        let (r#type, title, code) = Default::default();
-        Problem { r#type, title, status, code, detail: detail.to_owned(), faults: Vec::new() }
+        Problem { status, detail: detail.to_owned(), ..Problem::default() }
     }
 
     fn exit(problem: Problem) -> Exit {
@@ -240,6 +282,25 @@ mod tests {
             failure.details,
             ["cpu: found \"lots\", expected a quantity", "image: found \"\", expected an image"]
         );
+    }
+
+    #[test]
+    fn each_member_has_its_line_and_the_rollback_is_told() {
+        let trouble = |member: &str, during: &str| MemberTrouble {
+            member: member.to_owned(),
+            during: during.to_owned(),
+            cause: "gone; for good".to_owned(),
+        };
+        let detail = "the federation was not created: b/x: gone; for good; everything was taken back";
+        let mut problem = Problem::new(Code::FederationRolledBack, detail);
+        problem.members = vec![trouble("b/x", "deploy")];
+        let failure = Failure::from(ClientError::Refused(Box::new(problem.clone())));
+        assert_eq!(failure.message, "the federation was not created; everything that had been done was taken back");
+        assert_eq!(failure.details, ["b/x: gone; for good"]);
+        problem.members.push(trouble("c/x", "rollback"));
+        let failure = Failure::from(ClientError::Refused(Box::new(problem)));
+        assert!(failure.message.ends_with("not everywhere yet"), "{}", failure.message);
+        assert!(failure.details[1].starts_with("c/x: not taken back yet"), "{:?}", failure.details);
     }
 
     #[test]

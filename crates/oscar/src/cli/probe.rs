@@ -97,7 +97,7 @@ impl Hello {
     /// The manager's description, or the failure that its answer is.
     pub(super) fn welcome(&self, target: &Target) -> Result<&Info, Failure> {
         let refused = |status, detail: &str| {
-            let problem = Problem { status, detail: detail.to_owned(), ..blank() };
+            let problem = Problem { status, detail: detail.to_owned(), ..Problem::default() };
             Failure::from(ClientError::Refused(Box::new(problem)))
         };
         match &self.answer {
@@ -112,11 +112,6 @@ impl Hello {
             })),
         }
     }
-}
-
-fn blank() -> Problem {
-    let (r#type, title, status, code, detail, faults) = Default::default();
-    Problem { r#type, title, status, code, detail, faults }
 }
 
 fn request(target: &Target, timeout: Duration) -> Result<reqwest::RequestBuilder, reqwest::Error> {

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use futures::{StreamExt as _, stream};
 use oscar_api::fdl::FdlError;
 use oscar_api::json;
-use oscar_api::problem::{Code, ERROR_HEADER, PROBLEM_JSON, Problem};
+use oscar_api::problem::{Code, ERROR_HEADER, MemberTrouble, PROBLEM_JSON, Problem};
 use oscar_engine::Failure;
 use oscar_engine::federate::{Kind, MemberOutcome};
 use oscar_engine::ports::StoreError;
@@ -137,6 +137,7 @@ impl From<FdlError> for Refused {
 impl From<Failure> for Refused {
     fn from(failure: Failure) -> Self {
         let text = failure.to_string();
+        let members = members(&failure);
         let code = match failure {
             Failure::Invalid(faults) => return Problem::invalid(faults).into(),
             Failure::Exists(_) => Code::ServiceExists,
@@ -160,7 +161,27 @@ impl From<Failure> for Refused {
         if code.status() >= 500 {
             tracing::warn!(code = code.as_str(), "{text}");
         }
-        Self::new(code, text)
+        let mut refused = Self::new(code, text);
+        refused.problem.members = members;
+        refused
+    }
+}
+
+/// What the sentence says of members, one by one.
+fn members(failure: &Failure) -> Vec<MemberTrouble> {
+    let told = |during: &'static str| {
+        move |outcome: &MemberOutcome| MemberTrouble {
+            member: outcome.member.to_string(),
+            during: during.to_owned(),
+            cause: outcome.trouble.clone(),
+        }
+    };
+    match failure {
+        Failure::Obstacles(obstacles) => obstacles.iter().map(told("deploy")).collect(),
+        Failure::RolledBack { failed, left } => {
+            failed.iter().map(told("deploy")).chain(left.iter().map(told("rollback"))).collect()
+        }
+        _ => Vec::new(),
     }
 }
 
