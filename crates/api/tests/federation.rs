@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use oscar_api::federation::{Kept, MOST_RECORDS, MOST_TIME, MembershipBody};
+use oscar_api::federation::Kept;
+use oscar_api::federation::channel::{GREATEST_TIME, MOST_RECORDS, MembershipBody};
 use oscar_api::service::{Mode, decode};
 use oscar_api::tree::parse_json;
 use oscar_model::federation::expand::Audience;
@@ -300,10 +301,10 @@ proptest! {
     }
 
     #[test]
-    fn membership_on_the_wire_is_read_back_as_it_was(membership in membership(MOST_TIME)) {
-        let sent = serde_json::to_vec(&MembershipBody::from_membership(&membership)).expect("JSON");
+    fn membership_on_the_wire_is_read_back_as_it_was(membership in membership(GREATEST_TIME)) {
+        let sent = serde_json::to_vec(&MembershipBody::from(&membership)).expect("JSON");
         let received: MembershipBody = serde_json::from_slice(&sent).expect("the same form");
-        prop_assert_eq!(received.to_membership(), Ok(membership));
+        prop_assert_eq!(Membership::try_from(received), Ok(membership));
     }
 
     #[test]
@@ -358,24 +359,24 @@ fn a_definition_with_more_than_a_reader_takes_is_still_read_back() {
 
 #[test]
 fn members_of_another_manager_are_refused_when_there_are_too_many_or_too_late() {
-    let body = MembershipBody::from_membership(&mk_membership(MOST_RECORDS));
-    assert!(body.to_membership().is_ok());
-    let many = MembershipBody::from_membership(&mk_membership(MOST_RECORDS + 1));
-    assert!(many.to_membership().is_err_and(|cause| cause.contains("4097")));
-    let late = MembershipBody { time: MOST_TIME + 1, ..MembershipBody::default() };
-    assert!(late.to_membership().is_err());
-    let mut late = MembershipBody::from_membership(&mk_membership(1));
-    late.records[0].duty.at.time = MOST_TIME + 1;
-    assert!(late.to_membership().is_err(), "the time of a part counts too");
-    let mut twice = MembershipBody::from_membership(&mk_membership(1));
+    let body = MembershipBody::from(&mk_membership(MOST_RECORDS));
+    assert!(Membership::try_from(body).is_ok());
+    let many = MembershipBody::from(&mk_membership(MOST_RECORDS + 1));
+    assert!(Membership::try_from(many).is_err_and(|cause| cause.to_string().contains("4097")));
+    let late = MembershipBody { time: GREATEST_TIME + 1, ..MembershipBody::default() };
+    assert!(Membership::try_from(late).is_err());
+    let mut late = MembershipBody::from(&mk_membership(1));
+    late.records[0].duty.time = GREATEST_TIME + 1;
+    assert!(Membership::try_from(late).is_err(), "the time of a part counts too");
+    let mut twice = MembershipBody::from(&mk_membership(1));
     twice.records.push(twice.records[0].clone());
-    assert!(twice.to_membership().is_err_and(|cause| cause.contains("twice")));
-    let mut odd = MembershipBody::from_membership(&mk_membership(1));
-    odd.records[0].service_name = "Not A Name".to_owned();
-    assert!(odd.to_membership().is_err());
-    let mut seen = MembershipBody::from_membership(&mk_membership(1));
+    assert!(Membership::try_from(twice).is_err_and(|cause| cause.to_string().contains("twice")));
+    let mut odd = MembershipBody::from(&mk_membership(1));
+    odd.records[0].member.service_name = "Not A Name".to_owned();
+    assert!(Membership::try_from(odd).is_err());
+    let mut seen = MembershipBody::from(&mk_membership(1));
     seen.records[0].acknowledged = (0..=MOST_RECORDS).map(|n| n.to_string()).collect();
-    assert!(seen.to_membership().is_err());
+    assert!(Membership::try_from(seen).is_err());
 }
 
 #[test]
@@ -385,17 +386,16 @@ fn the_membership_of_the_wire_has_this_form() {
     membership.add(mk_member(0), attributes, Place::new("https://c", true), "i");
     membership.remove(&mk_member(0), true, "i");
     membership.acknowledge("j");
-    let body = serde_json::to_value(MembershipBody::from_membership(&membership)).expect("JSON");
-    let at = |time: u64| serde_json::json!({"time": time, "instance": "i"});
+    let body = serde_json::to_value(MembershipBody::from(&membership)).expect("JSON");
     assert_eq!(
         body,
         serde_json::json!({"time": 2, "records": [{
             "cluster_id": "c",
             "service_name": "s0",
-            "presence": {"value": "removed", "at": at(2)},
-            "attributes": {"value": {"priority": 2, "ssl_verify": true, "headers": {}}, "at": at(1)},
-            "duty": {"value": "active", "at": at(1)},
-            "endpoint": {"value": {"url": "https://c", "verify": true}, "at": at(1)},
+            "presence": {"value": "discarded", "time": 2, "instance": "i"},
+            "attributes": {"value": {"priority": 2, "ssl_verify": true}, "time": 1, "instance": "i"},
+            "duty": {"value": "active", "time": 1, "instance": "i"},
+            "endpoint": {"value": {"url": "https://c", "verify": true}, "time": 1, "instance": "i"},
             "acknowledged": ["j"],
         }]})
     );

@@ -1,19 +1,15 @@
 //! What managers keep of federations, and the membership that they tell each other.
 //!
 //! [`Kept`] is for what a manager's own store holds: it contains credentials, so the bytes must
-//! go nowhere but into a store that keeps them from other eyes. [`MembershipBody`] holds none.
+//! go nowhere but into a store that keeps them from other eyes. [`channel`] is what they tell
+//! each other.
 
 pub mod channel;
 mod definition;
-mod membership;
 mod parts;
 pub mod replicas;
 mod stored;
 
-pub use membership::{
-    AttributesBody, DutyBody, MOST_RECORDS, MOST_TIME, MembershipBody, PlaceBody, PresenceBody, RecordBody, StampBody,
-    WrittenBody,
-};
 pub use stored::Kept;
 
 use serde::de::DeserializeOwned;

@@ -189,7 +189,7 @@ pub struct Request {
 
 /// The body of a change, for documents.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = FederationRequest)]
+#[schema(as = MembersRequest)]
 pub struct RequestBody {
     /// The members to add (POST), change (PUT) or remove (DELETE). `replicas` is the same.
     pub members: Option<Vec<MemberRequest>>,
@@ -207,7 +207,7 @@ pub struct RequestBody {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = MemberRequest)]
+#[schema(as = MembersEntry)]
 pub struct MemberRequest {
     /// `oscar` (default) or `endpoint`.
     pub r#type: Option<String>,
@@ -223,7 +223,7 @@ pub struct MemberRequest {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = ClusterRequest)]
+#[schema(as = MembersCluster)]
 pub struct ClusterRequest {
     pub endpoint: Option<String>,
     pub auth_user: Option<String>,

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use oscar_model::federation::membership::Membership;
 use oscar_model::federation::record::{
     AuditRecord, Echo, FederationRecord, Former, Grant, GrantState, Leaving, Operation, Phase, Role, Sent,
 };
 use oscar_model::secret::Secret;
 use serde::{Deserialize, Serialize};
 
+use super::channel::MembershipBody;
 use super::definition::{StoredDefinition, StoredSensitive, StoredService, boxed, owner};
 use super::parts::{Of, StoredAccess, StoredAudience, StoredContact, StoredId, StoredStep, list, map, name};
-use super::{MembershipBody, VERSION, parse};
+use super::{VERSION, parse};
 
 /// A record that a store keeps as bytes. They hold its credentials as they are: sealing them, or
 /// putting them where nobody else reads, is the store's part.
@@ -190,7 +192,7 @@ impl Kept for FederationRecord {
                 }
             },
             owner: owner.to_string(),
-            membership: MembershipBody::from_membership(membership),
+            membership: MembershipBody::from(membership),
             leaving: list(leaving, |leaving| StoredLeaving {
                 contact: StoredContact::from_contact(&leaving.contact),
                 delete: leaving.delete,
@@ -214,7 +216,7 @@ impl Kept for FederationRecord {
                 }
             },
             owner: owner(&stored.owner)?,
-            membership: stored.membership.to_stored()?,
+            membership: Membership::try_from(stored.membership).map_err(|fault| fault.to_string())?,
             leaving: map(stored.leaving, |leaving| {
                 Ok(Leaving { contact: leaving.contact.into_contact(), delete: leaving.delete })
             })?,

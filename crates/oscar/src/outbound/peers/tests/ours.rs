@@ -129,7 +129,7 @@ async fn our_kind_takes_back_by_itself() {
     assert_eq!(peers.undo(&call, &step, OPERATION).await, Ok(()));
     let heard: Vec<_> = raw.requests().iter().map(|request| taken_apart(request)).collect();
     let bearer = "Bearer alice-token".to_owned();
-    let withdraw = json!({"federation_id": FEDERATION, "operation": OPERATION});
+    let withdraw = json!({"federation_id": FEDERATION, "operation": OPERATION, "delete": true});
     assert_eq!(heard[0], ("POST /system/federation/plants/withdraw".to_owned(), bearer.clone(), withdraw));
     let undo = json!({"operation": OPERATION});
     assert_eq!(heard[1], ("POST /system/federation/plants/undo".to_owned(), bearer, undo));
