@@ -192,7 +192,7 @@ fn federation() -> impl Strategy<Value = FederationRecord> {
     let sent = (audience(), text(), option::of(echo), option::of(definition().prop_map(Box::new)))
         .prop_map(|(audience, secrets, echo, former)| Sent { audience, secrets, echo, former });
     let maps = (btree_map(id(), leaving, 0..3), btree_map(id(), sent, 0..2), btree_map(id(), secret(), 0..3));
-    (text(), id(), role, owner(), membership(u64::MAX), maps, option::of(any::<u64>()), access()).prop_map(
+    (text(), id(), role, owner(), membership(GREATEST_TIME), maps, option::of(any::<u64>()), access()).prop_map(
         |(federation_id, own, role, owner, membership, (leaving, sent, keys), deleted, access)| FederationRecord {
             federation_id,
             own,

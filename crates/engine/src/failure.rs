@@ -40,7 +40,7 @@ pub enum Failure {
          `?detach=true`"
     )]
     Replica { service: ServiceName, coordinator: String },
-    #[error("members that are plain endpoints are changed at the coordinator of {service}, {coordinator}")]
+    #[error("plain endpoints and storage providers are changed at the coordinator of {service}, {coordinator}")]
     AtCoordinator { service: ServiceName, coordinator: MemberId },
     #[error("the coordinator {coordinator} must know first, and does not answer: {cause}")]
     CoordinatorSilent { coordinator: MemberId, cause: String },

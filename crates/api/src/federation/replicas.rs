@@ -7,7 +7,6 @@ use oscar_model::fault::{Faults, quoted};
 use oscar_model::federation::edit::Edit;
 use oscar_model::federation::membership::Duty;
 use oscar_model::federation::{Delegation, Member};
-use oscar_model::service::storage::StorageProviders;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -183,8 +182,6 @@ pub struct Request {
     pub update: Vec<Member>,
     pub duty: Option<Duty>,
     pub edit: Edit,
-    /// Given, but nothing that a member can be told.
-    pub storage_providers: StorageProviders,
 }
 
 /// The body of a change, for documents.
@@ -245,9 +242,9 @@ pub fn read(node: &Node) -> Result<Request, Faults> {
                 delete: fields.flag("delete"),
                 reparent: fields.flag("reparent"),
                 clusters: clusters(&fields),
+                storage_providers: providers(&fields),
                 ..Edit::default()
             },
-            storage_providers: providers(&fields),
         };
         if request.update.len() > request.members.len() {
             let found = format!("{} entries", request.update.len());

@@ -54,6 +54,7 @@ impl Federator {
                 known.auth_user.clone_from(&cluster.auth_user);
             }
         }
+        next.storage_providers.extend(edit.storage_providers.clone());
         // The members API warns about the token and does not insist on it.
         next.environment.secrets.entry("refresh_token".to_owned()).or_default();
         let faults = check::check(&next, &|id| self.registry.contains_key(id), true);
@@ -187,7 +188,8 @@ impl Federator {
         let definition = &stored.service.definition;
         let coordinator = coordinator_of(&record);
         let brings = edit.add.iter().map(|member| &member.target).chain(&edit.remove);
-        if brings.into_iter().any(|target| matches!(target, Target::Endpoint { .. })) {
+        let plain = brings.into_iter().any(|target| matches!(target, Target::Endpoint { .. }));
+        if plain || !edit.storage_providers.is_empty() {
             return Err(Failure::AtCoordinator { service, coordinator });
         }
         let blank = Federation::blank(service.as_str());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::fault::{Faults, join, quoted};
+use crate::service::storage::StorageProviders;
 use crate::service::{Cluster, Definition};
 
 use super::membership::{Attributes, Duty, Membership, Place};
@@ -24,6 +25,8 @@ pub struct Edit {
     pub duties: Vec<(Target, Duty)>,
     /// Clusters that the members of this edit live on.
     pub clusters: BTreeMap<String, Cluster>,
+    /// Providers that take the place of those of the same id.
+    pub storage_providers: StorageProviders,
 }
 
 impl Edit {
@@ -33,6 +36,7 @@ impl Edit {
             && self.remove.is_empty()
             && self.duties.is_empty()
             && self.clusters.is_empty()
+            && self.storage_providers.is_empty()
     }
 
     /// Every cluster that the edit touches.

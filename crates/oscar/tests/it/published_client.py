@@ -86,4 +86,31 @@ for name in (first, second):
     expect(client.remove_service(name).status_code == 204, "remove")
 names = [entry["name"] for entry in client.list_services().json()]
 expect(first not in names and second not in names, "removed")
+# A federation of services on this one manager, under ids that are only names for it, as OSCAR's
+# own suite does.
+head, worker = prefix + "-head", prefix + "-worker"
+endpoint = os.environ["OSCAR_TEST_ENDPOINT"]
+expect(client.create_service(dict(service, name=worker, environment={})).status_code == 201, "a worker")
+federated = dict(service, name=head, cluster_id="id-zero")
+federated["environment"] = {"secrets": {"refresh_token": "dummy-token"}}
+federated["federation"] = {"group_id": head, "topology": "star", "delegation": "static", "members": []}
+expect(client.create_service(federated).status_code == 201, "a head without members")
+shown = client.get_federation(head).json()
+expect(shown["topology"] == "star" and shown["members"] is None, "no members: " + json.dumps(shown))
+member = {"type": "oscar", "cluster_id": "id-one", "service_name": worker, "priority": 1}
+answer = client.add_federation_members(head, [member], clusters={"id-one": {"endpoint": endpoint, "ssl_verify": False}})
+expect(answer.status_code == 200, "add: " + answer.text)
+shown = client.get_federation(head).json()
+expect([entry["service_name"] for entry in shown["members"]] == [worker], "added: " + json.dumps(shown))
+annotations = client.get_service(worker).json()["annotations"]
+expect(annotations.get("oscar.grycap/federation-worker") == "true", "the worker is one: " + json.dumps(annotations))
+answer = client.update_federation_members(head, [member], [dict(member, priority=5)])
+expect(answer.json()["members"][0]["priority"] == 5, "update: " + answer.text)
+answer = client.remove_federation_members(head, [member], delete=False)
+expect(answer.status_code == 200 and answer.json()["members"] is None, "remove: " + answer.text)
+annotations = client.get_service(worker).json()["annotations"]
+expect("oscar.grycap/federation-worker" not in annotations, "the worker is plain again: " + json.dumps(annotations))
+for name in (head, worker):
+    expect(client.remove_service(name).status_code == 204, "remove " + name)
+
 print("all done")
