@@ -41,20 +41,28 @@ const SETTINGS: &str = "storage_providers:
 
 impl Scene {
     pub(crate) fn start(dex: Dex) -> Self {
+        Self::start_with(dex, &[])
+    }
+
+    /// With more settings for one of the managers.
+    pub(crate) fn start_with(dex: Dex, more: &[(&str, &[(&str, &str)])]) -> Self {
         let settings = Scratch::new("settings");
         settings.write("oscar.yaml", SETTINGS);
         let file = settings.path().join("oscar.yaml");
         let mk = |id: &'static str| {
-            let manager = Manager::start(&[
-                ("OSCAR_CONFIG", &file.to_string_lossy()),
+            let path = file.to_string_lossy();
+            let mut environment = vec![
+                ("OSCAR_CONFIG", path.as_ref()),
                 ("OSCAR_CLUSTER_ID", id),
                 ("OSCAR_RECONCILE_INTERVAL", "1"),
                 ("OIDC_ENABLE", "true"),
                 ("OIDC_ISSUERS", dex.issuer()),
                 ("OIDC_CLIENT_ID", dex.client_id()),
                 ("OIDC_GROUP_CLAIM", "groups"),
-            ]);
-            (id, manager)
+            ];
+            let more = more.iter().filter(|(of, _)| *of == id);
+            environment.extend(more.flat_map(|(_, settings)| settings.iter().copied()));
+            (id, Manager::start(&environment))
         };
         let managers = [HOME, A, B, C].map(mk).into();
         let alice = dex.token("alice");
