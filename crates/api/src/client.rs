@@ -1,5 +1,7 @@
 //! The typed client: what the command line, and later peers, use to talk to a manager.
 
+mod federation;
+
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -8,6 +10,8 @@ use reqwest::{Method, Response, StatusCode, header};
 use serde_json::Value;
 
 use crate::problem::{PROBLEM_JSON, Problem};
+
+pub use federation::MembersChange;
 
 /// How a caller proves who he is.
 #[derive(Debug, Clone)]
@@ -114,8 +118,12 @@ impl Client {
     }
 
     pub async fn services(&self) -> Result<Vec<Value>, ClientError> {
-        match self.get("/system/services").await?.value {
-            Value::Array(services) => Ok(services),
+        self.list("/system/services").await
+    }
+
+    async fn list(&self, path: &str) -> Result<Vec<Value>, ClientError> {
+        match self.get(path).await?.value {
+            Value::Array(items) => Ok(items),
             _ => Err(self.not_oscar(&"a list was expected")),
         }
     }
@@ -129,14 +137,22 @@ impl Client {
         }
     }
 
-    pub async fn create_service(&self, body: &Value) -> Result<(), ClientError> {
-        self.send(Method::POST, "/system/services", Some(body), &[]).await.map(drop)
+    /// What became of each member of its federation; `None` when it has none, or when the manager
+    /// does not tell.
+    pub async fn create_service(&self, body: &Value) -> Result<Option<Value>, ClientError> {
+        let response = self.send(Method::POST, "/system/services", Some(body), &[]).await?;
+        // The service is there, whatever the answer says besides.
+        let told = self.bytes(response).await.unwrap_or_default();
+        Ok(serde_json::from_slice(&told).ok().filter(Value::is_object))
     }
 
     /// With a revision the change is made only if nobody else changed the service meanwhile.
-    pub async fn update_service(&self, body: &Value, revision: Option<&str>) -> Result<(), ClientError> {
+    /// The answer is what the manager has to say about it, mostly nothing.
+    pub async fn update_service(&self, body: &Value, revision: Option<&str>) -> Result<String, ClientError> {
         let guard: Vec<_> = revision.map(|revision| (header::IF_MATCH.as_str(), revision)).into_iter().collect();
-        self.send(Method::PUT, "/system/services", Some(body), &guard).await.map(drop)
+        let response = self.send(Method::PUT, "/system/services", Some(body), &guard).await?;
+        let told = self.bytes(response).await.unwrap_or_default();
+        Ok(String::from_utf8_lossy(&told).into_owned())
     }
 
     /// What creating (`exists` false) or updating would store.

@@ -166,6 +166,7 @@ pub fn duty_word(duty: Duty) -> &'static str {
     }
 }
 
+#[expect(clippy::option_option, reason = "no word is none, and a wrong word is a fault")]
 fn parse_duty(word: &str) -> Option<Option<Duty>> {
     match word {
         "active" => Some(Some(Duty::Active)),

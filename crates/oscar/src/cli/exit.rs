@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// | Code | Meaning |
 /// |---|---|
 /// | 0 | done, or there was nothing to do |
-/// | 1 | the manager refused, or something else failed |
+/// | 1 | the manager refused, or something else failed, such as a member of a federation |
 /// | 2 | the command was given wrongly, or lacks an answer that it may not ask for |
 /// | 3 | the manager could not be reached, or is not an OSCAR manager |
 /// | 4 | the credentials were refused, or do not permit this |

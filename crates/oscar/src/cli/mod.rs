@@ -10,6 +10,7 @@ mod definition;
 mod diff;
 pub mod doctor;
 mod exit;
+mod federation;
 mod places;
 mod probe;
 mod progress;
@@ -53,6 +54,11 @@ pub enum ClientCommand {
     /// Look at services, edit and delete them.
     #[command(subcommand, visible_alias = "services")]
     Service(service::ServiceCommand),
+    /// Services that are replicated on several clusters.
+    #[command(subcommand, visible_alias = "federations")]
+    Federation(federation::FederationCommand),
+    /// Show what was done on other clusters in your name.
+    Audit(federation::AuditArgs),
     /// Show the nodes of the cluster, their load, and what runs.
     Status,
     /// The managers that this command line knows.
@@ -71,6 +77,8 @@ pub async fn run(command: ClientCommand, global: &Global) -> ExitCode {
     let outcome = match command {
         ClientCommand::Apply(args) => apply::run(&session, args).await,
         ClientCommand::Service(command) => service::run(&session, command).await,
+        ClientCommand::Federation(command) => federation::run(&session, command).await,
+        ClientCommand::Audit(args) => federation::audit(&session, args).await,
         ClientCommand::Status => status::run(&session).await,
         ClientCommand::Cluster(command) => clusters::run(&session, command).await,
         ClientCommand::Doctor => doctor::run(&session).await,

@@ -1,5 +1,6 @@
 //! A sign of life for what takes longer than a second, for people only.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::io::{self, IsTerminal as _};
 use std::pin::pin;
@@ -15,8 +16,20 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const USUAL_WIDTH: usize = 80;
 const STEP: Duration = Duration::from_millis(120);
 
+/// How often it is asked how far the work is.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Waits for `work`; after a second says on the terminal what is being waited for.
 pub(super) async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
+    watching(what, work, async || None).await
+}
+
+/// As [`during`], and now and then asks `look` how far the work is. It must not disturb the work.
+pub(super) async fn watching<T>(
+    what: &str,
+    work: impl Future<Output = T>,
+    look: impl AsyncFn() -> Option<String>,
+) -> T {
     // A terminal that cannot wipe a line would be filled with them.
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     if dumb || !io::stderr().is_terminal() {
@@ -26,15 +39,30 @@ pub(super) async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
     if let Ok(done) = tokio::time::timeout(PATIENCE, &mut work).await {
         return done;
     }
+    let told = RefCell::new(String::new());
+    let mut looking = pin!(async {
+        loop {
+            if let Some(news) = look().await {
+                told.replace(format!(": {news}"));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    });
     let mut frames = FRAMES.iter().cycle();
     loop {
         let frame = frames.next().copied().unwrap_or_default();
         let width = terminal_size_of(io::stderr()).map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0));
-        write_err(&format!("\r{}", line(frame, what, width)));
-        if let Ok(done) = tokio::time::timeout(STEP, &mut work).await {
-            // The line is wiped: what comes next begins where it stood.
-            write_err("\r\x1b[2K");
-            return done;
+        let text = line(frame, &format!("{what}{}", told.borrow()), width);
+        // Wiped first: what was there may have been longer.
+        write_err(&format!("\r\x1b[2K{text}"));
+        tokio::select! {
+            done = &mut work => {
+                // The line is wiped: what comes next begins where it stood.
+                write_err("\r\x1b[2K");
+                return done;
+            }
+            () = tokio::time::sleep(STEP) => {}
+            () = &mut looking => {}
         }
     }
 }

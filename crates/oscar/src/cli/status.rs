@@ -54,8 +54,8 @@ fn nodes(status: &Value) -> Table {
             node["gpu"].as_i64().filter(|gpus| *gpus > 0).map_or_else(String::new, |gpus| gpus.to_string()),
         ]);
     }
-    table.style(2, Style::Cyan);
-    table.style(4, Style::Cyan);
+    table.paint(2, |_| Some(Style::Cyan));
+    table.paint(4, |_| Some(Style::Cyan));
     table
 }
 

@@ -5,8 +5,11 @@ use super::screen::{Paint, Style};
 pub(super) struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
-    styles: Vec<(usize, Style)>,
+    styles: Vec<(usize, Choice)>,
 }
+
+/// How a cell is painted, by its text.
+type Choice = fn(&str) -> Option<Style>;
 
 /// Below this a column says nothing.
 const NARROWEST: usize = 8;
@@ -22,8 +25,8 @@ impl Table {
     }
 
     /// Paints the cells of a column.
-    pub(super) fn style(&mut self, column: usize, style: Style) {
-        self.styles.push((column, style));
+    pub(super) fn paint(&mut self, column: usize, choice: Choice) {
+        self.styles.push((column, choice));
     }
 
     /// The table without a last line end. When it is wider than `width`, the column `elastic`
@@ -34,8 +37,9 @@ impl Table {
         lines.push(line(&self.head, &widths, |_, text| paint.on(Style::Bold, text)));
         for row in &self.rows {
             lines.push(line(row, &widths, |column, text| {
-                match self.styles.iter().find(|(styled, _)| *styled == column) {
-                    Some((_, style)) => paint.on(*style, text),
+                let choice = self.styles.iter().find(|(styled, _)| *styled == column);
+                match choice.and_then(|(_, choice)| choice(text)) {
+                    Some(style) => paint.on(style, text),
                     None => text.to_owned(),
                 }
             }));
@@ -120,7 +124,7 @@ mod tests {
     #[test]
     fn paint_does_not_change_the_widths() {
         let mut table = table();
-        table.style(0, Style::Green);
+        table.paint(0, |_| Some(Style::Green));
         let text = table.render(Paint(true), None, 1);
         assert!(text.contains("\x1b[32mplants\x1b[0m  ghcr"), "{text}");
     }

@@ -19,11 +19,35 @@ pub(crate) struct Ran {
     pub(crate) err: String,
 }
 
+/// One of several managers.
+pub(crate) struct Manager {
+    pub(crate) url: String,
+    pub(crate) password: String,
+    pub(crate) server: Server,
+}
+
+impl Manager {
+    /// Somebody at `home` talks to this one.
+    pub(crate) fn run(&self, home: &Home, arguments: &[&str]) -> Ran {
+        self.run_with(home, arguments, "")
+    }
+
+    pub(crate) fn run_with(&self, home: &Home, arguments: &[&str], input: &str) -> Ran {
+        home.run_with(arguments, &[("OSCAR_ENDPOINT", &self.url), ("OSCAR_PASSWORD", &self.password)], input)
+    }
+}
+
 impl Ran {
     /// The output of a command that must have succeeded.
     #[track_caller]
     pub(crate) fn good(self) -> String {
         self.ends(0).out
+    }
+
+    #[track_caller]
+    pub(crate) fn json(self) -> serde_json::Value {
+        let text = self.good();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
     #[track_caller]
@@ -115,6 +139,25 @@ impl Home {
         let ready = server.wait_ready(Duration::from_secs(20), || url.exists());
         ready.unwrap_or_else(|why| panic!("the manager did not start: {why}"));
         server
+    }
+
+    /// A manager beside others: with data, a password and a port of its own.
+    pub(crate) fn serve_cluster(&self, cluster: &str) -> Manager {
+        let data = self.path().join(cluster);
+        let url = data.join("url");
+        // One that was killed has left its address.
+        let _ = fs::remove_file(&url);
+        let password = format!("password-of-{cluster}");
+        let mut command = self.command();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--cluster-id", cluster, "--data"]).arg(&data);
+        command.env("OSCAR_PASSWORD", &password);
+        // What is repaired here is repaired because somebody asked for it.
+        command.env("OSCAR_RECONCILE_INTERVAL", "3600");
+        let mut server = Server::spawn(cluster, self.path(), &mut command);
+        let ready = server.wait_ready(Duration::from_secs(30), || url.exists());
+        ready.unwrap_or_else(|why| panic!("the manager of {cluster} did not start: {why}"));
+        let url = fs::read_to_string(&url).expect("the manager left its address").trim().to_owned();
+        Manager { url, password, server }
     }
 
     pub(crate) fn url(&self) -> String {

@@ -1,6 +1,7 @@
 //! `oscar apply`: read, compare, show, ask, change. In that order, and nothing is changed
 //! before everything could be read and compared.
 
+mod elsewhere;
 mod plan;
 mod read;
 
@@ -16,10 +17,12 @@ use super::Session;
 use super::clusters::file::Clusters;
 use super::definition::body;
 use super::exit::{Exit, Failure};
-use super::screen::{self, Style, printable};
+use super::federation::view::View;
+use super::screen::{self, Style, one_line, printable};
 use super::target::{self, Target};
 use super::{probe, progress};
 
+use elsewhere::Elsewhere;
 use plan::{Action, Change};
 use read::{Reading, Wanted};
 
@@ -48,6 +51,13 @@ struct Step {
     /// The state that was compared with, for `If-Match`.
     revision: Option<String>,
     change: Change,
+    /// What it means on other clusters.
+    elsewhere: Option<Elsewhere>,
+}
+
+/// What `apply --dry-run` shows.
+pub(super) async fn plan_only(session: &Session, files: Vec<PathBuf>) -> Result<(), Failure> {
+    run(session, ApplyArgs { files, dry_run: true, yes: false }).await
 }
 
 pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
@@ -173,11 +183,11 @@ async fn plan_one(
     let existing = client.service(&name).await.map_err(failed)?;
     let (value, revision) = existing.map_or((None, None), |tagged| (Some(tagged.value), tagged.revision));
     // Another kind of manager would ignore that it is a dry run and create the service.
-    let change = if ours {
+    let (change, elsewhere) = if ours {
         let result = client.dry_run(&body, value.is_some()).await.map_err(failed)?;
-        Change::from_dry_run(value.as_ref(), &body, &result)
+        (Change::from_dry_run(value.as_ref(), &body, &result), Elsewhere::of_dry_run(&result))
     } else {
-        Change::computed(value.as_ref(), &body)
+        (Change::computed(value.as_ref(), &body), None)
     };
     if !ours && value.is_some() {
         for secret in body::blank_secrets(&body) {
@@ -189,7 +199,7 @@ async fn plan_one(
     if one_port {
         body::with_single_ports(&mut body);
     }
-    Ok(Step { label: target.label.clone(), client: client.clone(), name, body, revision, change })
+    Ok(Step { label: target.label.clone(), client: client.clone(), name, body, revision, change, elsewhere })
 }
 
 fn show(session: &Session, step: &Step, several: bool) {
@@ -202,30 +212,67 @@ fn show(session: &Session, step: &Step, several: bool) {
     let place = if several { format!(" on {}", step.label) } else { String::new() };
     screen::line(&format!("{} {}{place}", paint.on(style, step.change.action.verb()), step.name));
     screen::write_out(&step.change.lines(paint));
+    if let Some(elsewhere) = step.planned() {
+        screen::write_out(&elsewhere.plan(paint));
+        elsewhere.warnings.iter().for_each(|warning| session.screen.warning(&one_line(warning)));
+    }
 }
 
 fn question(steps: &[Step]) -> String {
+    let replicas: usize = steps.iter().filter_map(Step::planned).map(Elsewhere::count).sum();
     let count = |action: Action| steps.iter().filter(|step| step.change.action == action).count();
     let mut labels: Vec<_> = steps.iter().map(|step| step.label.as_str()).collect();
     labels.dedup();
     let parts = [(count(Action::Create), "create"), (count(Action::Update), "update")];
     let parts: Vec<_> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, verb)| format!("{verb} {n}")).collect();
-    format!("{} on {}?", parts.join(" and "), labels.join(", "))
+    let replicas = match replicas {
+        0 => String::new(),
+        1 => ", and change one replica elsewhere".to_owned(),
+        more => format!(", and change {more} replicas elsewhere"),
+    };
+    format!("{} on {}{replicas}?", parts.join(" and "), labels.join(", "))
 }
 
 async fn carry_out(session: &Session, step: &Step) -> Result<(), Failure> {
-    let what = format!("{} {}", step.change.action.verb(), step.name);
-    match step.change.action {
+    let at = step.planned().map(|elsewhere| format!(" here and at {}", elsewhere.names())).unwrap_or_default();
+    let what = format!("{} {}{at}", step.change.action.verb(), step.name);
+    let warnings = match step.change.action {
         Action::Unchanged => return Ok(()),
-        Action::Create => progress::during(&what, step.client.create_service(&step.body)).await?,
-        Action::Update => {
-            progress::during(&what, step.client.update_service(&step.body, step.revision.as_deref())).await?;
+        Action::Create => {
+            let told = progress::during(&what, step.client.create_service(&step.body)).await?;
+            told.as_ref().map(elsewhere::warnings).unwrap_or_default()
         }
-    }
+        Action::Update => {
+            let look = async || Some(View::read(&step.client.federation(&step.name).await.ok()?).states());
+            let work = step.client.update_service(&step.body, step.revision.as_deref());
+            let told = progress::watching(&what, work, look).await?;
+            Some(told).filter(|told| !told.trim().is_empty()).into_iter().collect()
+        }
+    };
     if !session.screen.json {
         screen::note(&format!("{} {}", step.change.action.past(), step.name));
+        tell_outcome(step).await;
+        for warning in warnings {
+            session.screen.warning(&one_line(&warning));
+        }
     }
     Ok(())
+}
+
+/// The service itself is done; how its replicas are is asked for once more.
+async fn tell_outcome(step: &Step) {
+    let Some(elsewhere) = step.planned() else { return };
+    let view = step.client.federation(&step.name).await.ok();
+    for line in elsewhere.outcome(view.as_ref().map(View::read).as_ref()) {
+        screen::note(&format!("  {line}"));
+    }
+}
+
+impl Step {
+    /// What is done elsewhere, if anything is done at all.
+    fn planned(&self) -> Option<&Elsewhere> {
+        self.elsewhere.as_ref().filter(|_| self.change.action != Action::Unchanged)
+    }
 }
 
 fn finish(session: &Session, steps: &[Step], failures: &[(usize, Failure)], dry_run: bool) {
@@ -237,6 +284,9 @@ fn finish(session: &Session, steps: &[Step], failures: &[(usize, Failure)], dry_
                 "name": step.name, "cluster": step.label, "action": step.change.action.verb(),
                 "done": !dry_run && !failed(index),
             });
+            if let Some(elsewhere) = step.planned() {
+                result["federation"] = elsewhere.to_json();
+            }
             if let Some(failure) = failure(index) {
                 result["failure"] = failure.to_json();
             }

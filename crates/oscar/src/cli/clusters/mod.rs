@@ -92,7 +92,7 @@ fn list(session: &Session) -> Result<(), Failure> {
         let url = printable(&cluster.url);
         table.row([mark, name, &url, &printable(&cluster.identity()), tls].map(str::to_owned));
     }
-    table.style(0, Style::Green);
+    table.paint(0, |_| Some(Style::Green));
     screen::line(&table.render(session.screen.paint, Screen::width(), 2));
     Ok(())
 }

@@ -4,13 +4,13 @@ use futures::future::join_all;
 use oscar_api::client::{Credentials, is_loopback};
 
 use crate::cli::clusters::file::Clusters;
-use crate::cli::doctor::Finding;
+use crate::cli::doctor::{Finding, federation};
 use crate::cli::exit::Failure;
 use crate::cli::places::Places;
 use crate::cli::probe::{self, Answer, Hello};
 use crate::cli::target::{self, Target};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Tokens are refused by clocks that differ by minutes, and logs mislead from less.
 const NOTABLE_SKEW: u64 = 30;
@@ -47,7 +47,12 @@ fn targets(places: &Places) -> (Vec<Target>, Vec<Finding>) {
 async fn look(target: &Target) -> Vec<Finding> {
     let mut findings = transport(target);
     match probe::hello(target, PATIENCE).await {
-        Ok(hello) => findings.extend(judge(target, &hello)),
+        Ok(hello) => {
+            findings.extend(judge(target, &hello));
+            if hello.ours && matches!(hello.answer, Answer::Welcome(_)) {
+                findings.extend(federation::check(target).await);
+            }
+        }
         Err(failure) => findings.push(named(target, failure)),
     }
     findings

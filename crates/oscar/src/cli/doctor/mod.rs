@@ -4,6 +4,7 @@
 //! changes nothing, prints nothing, and never fails itself: what it cannot find out is a finding.
 
 mod clusters;
+mod federation;
 mod local;
 mod settings;
 

@@ -45,7 +45,10 @@ pub(super) async fn run(session: &Session, name: &str) -> Result<(), Failure> {
                 }
                 let call = client.update_service(&body, revision.as_deref());
                 match progress::during(&format!("updating {name}"), call).await.map_err(Failure::from) {
-                    Ok(()) => {
+                    Ok(told) => {
+                        if !told.trim().is_empty() {
+                            session.screen.warning(&screen::one_line(&told));
+                        }
                         screen::write_out(&diff::render(&original, &text, session.screen.paint));
                         screen::note(&format!("updated {name}"));
                         return Ok(());

@@ -73,7 +73,7 @@ fn table(services: &[Value]) -> Table {
     for service in services {
         table.row(["name", "image", "cpu", "memory", "visibility", "owner"].map(|key| text(service, key)));
     }
-    table.style(0, Style::Cyan);
+    table.paint(0, |_| Some(Style::Cyan));
     table
 }
 
@@ -110,7 +110,7 @@ fn absent(name: &str, target: &target::Target) -> Failure {
 }
 
 /// A name becomes part of an address: nothing in it may mean something there.
-fn check_name(name: &str) -> Result<(), Failure> {
+pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if !name.is_empty() && name.len() <= 63 && name.bytes().all(fits) && !name.starts_with('.') {
         return Ok(());
