@@ -110,7 +110,7 @@ impl Manager {
         token: &Secret,
         dry_run: bool,
     ) -> Result<Change, Failure> {
-        self.create(principal, definition, token, Terms::plain(&Guard::Any, dry_run)).await
+        Box::pin(self.create(principal, definition, token, Terms::plain(&Guard::Any, dry_run))).await
     }
 
     pub async fn update_service(
@@ -120,7 +120,7 @@ impl Manager {
         guard: &Guard,
         dry_run: bool,
     ) -> Result<Change, Failure> {
-        self.update(principal, definition, &Secret::default(), Terms::plain(guard, dry_run)).await
+        Box::pin(self.update(principal, definition, &Secret::default(), Terms::plain(guard, dry_run))).await
     }
 
     pub async fn remove_service(
@@ -163,7 +163,7 @@ impl Manager {
         let namespace = self.onboarding.home(&owner, &owner_name).await?.namespace;
         let service = Service { definition, owner, owner_name, token, namespace, bucket_list: Vec::new() };
         if federates {
-            return self.create_federation(service, sensitive, None, terms).await;
+            return Box::pin(self.create_federation(service, sensitive, None, terms)).await;
         }
         if terms.dry_run {
             return Ok(Change { action: Action::Create, service, revision: None, federation: None });
@@ -195,7 +195,8 @@ impl Manager {
             keep_mark(&mut definition, &stored.service.definition);
             let Update { service, sensitive, same } = self.updated(principal, definition, &stored).await?;
             if federates || self.is_coordinator(&name).await? {
-                match self.update_federation(&stored, service, sensitive, same, terms.clone()).await {
+                let update = self.update_federation(&stored, service, sensitive, same, terms.clone());
+                match Box::pin(update).await {
                     Err(Failure::RevisionMismatch(_)) if terms.guard == Guard::Any => continue,
                     other => return other,
                 }

@@ -58,7 +58,7 @@ impl Federator {
         // The members API warns about the token and does not insist on it.
         next.environment.secrets.entry("refresh_token".to_owned()).or_default();
         let faults = check::check(&next, &|id| self.registry.contains_key(id), true);
-        if definition.environment.secrets.get("refresh_token").is_none() {
+        if !definition.environment.secrets.contains_key("refresh_token") {
             next.environment.secrets.remove("refresh_token");
         }
         if !faults.is_empty() {

@@ -105,11 +105,9 @@ async fn spawn(
         }
         None
     };
-    match tokio::time::timeout(PATIENCE.min(Duration::from_secs(20)), ready).await {
-        Ok(Some(url)) => Ok((child, url)),
-        Ok(None) | Err(_) => {
-            let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
-            Err(format!("{id} did not start: {}", log.lines().last().unwrap_or("it said nothing")))
-        }
+    if let Ok(Some(url)) = tokio::time::timeout(PATIENCE.min(Duration::from_secs(20)), ready).await {
+        return Ok((child, url));
     }
+    let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+    Err(format!("{id} did not start: {}", log.lines().last().unwrap_or("it said nothing")))
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::manager::{Manager, PASSWORD};
 
 /// What is not there by then never will be.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Scene {
     pub(crate) managers: BTreeMap<&'static str, Manager>,

@@ -142,7 +142,8 @@ async fn create(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
     let terms = terms(app, &principal, headers, dry_run);
     let (manager, caller) = (app.manager.clone(), principal.clone());
     let change =
-        undisturbed(async move { manager.create(&caller, draft.definition, &draft.token, terms).await }).await?;
+        undisturbed(Box::pin(async move { manager.create(&caller, draft.definition, &draft.token, terms).await }))
+            .await?;
     let mut answer = match &change.federation {
         _ if dry_run => dry(&change, &principal),
         // Clients of OSCAR read nothing here; ours show what became of each member.
@@ -182,7 +183,8 @@ async fn update(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
     let terms = Terms { guard: guard(headers), detach, ..terms(app, &principal, headers, dry_run) };
     let (manager, caller) = (app.manager.clone(), principal.clone());
     let change =
-        undisturbed(async move { manager.update(&caller, draft.definition, &draft.token, terms).await }).await?;
+        undisturbed(Box::pin(async move { manager.update(&caller, draft.definition, &draft.token, terms).await }))
+            .await?;
     let mut answer = match &change.federation {
         _ if dry_run => dry(&change, &principal),
         Some(Consequences { troubles, warnings, .. }) if !troubles.is_empty() || !warnings.is_empty() => {
