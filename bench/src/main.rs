@@ -4,6 +4,7 @@
 //! this process, prints a table and keeps the numbers in `bench/results/latest.json`. Numbers
 //! of two machines, or of a busy one, say nothing of each other; ratios of one run do.
 
+mod federation;
 mod hello;
 mod kubernetes;
 mod load;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
     for run in 1..=options.runs {
         eprintln!("run {run} of {}", options.runs);
         runtime.block_on(local::measure(&binary, &options, &mut report));
+        runtime.block_on(federation::measure(&binary, &mut report));
         if let Ok(cluster) = &cluster {
             runtime.block_on(kubernetes::measure(&binary, cluster, run, &options, &mut report));
         }

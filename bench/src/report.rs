@@ -54,6 +54,9 @@ impl Report {
         let (list, start, idle) = (self.median("list 1000 ms"), self.median("start ms"), self.median("idle MiB"));
         let small = self.median("list 1000 µs per service");
         let large = self.median("list 10000 µs per service");
+        let (one, many) = (self.median("federate 1 ms"), self.median("federate 32 ms"));
+        let silent = self.median("federate with a silent member s") / self.median("silent member s");
+        let plan = self.median("plan 1000 ms");
         let goal = |name, wanted, measured, reached| Goal { name, wanted, measured, reached };
         vec![
             goal("get beside a bare axum server", ">= 0.5 x", format!("{ratio:.2} x"), ratio >= 0.5),
@@ -67,6 +70,14 @@ impl Report {
             ),
             goal("start to first answer", "< 150 ms", format!("{start:.0} ms"), start < 150.0),
             goal("idle memory", "<= 32 MiB", format!("{idle:.1} MiB"), idle <= 32.0),
+            goal(
+                "create over 32 members 20 ms away, beside over 1",
+                "<= 1.5 x",
+                format!("{:.2} x", many / one),
+                many <= 1.5 * one,
+            ),
+            goal("a silent member, beside its time-out", "<= 1.2 x", format!("{silent:.2} x"), silent <= 1.2),
+            goal("expand and plan 1000 members", "<= 10 ms", format!("{plan:.2} ms"), plan <= 10.0),
         ]
     }
 
@@ -81,6 +92,13 @@ impl Report {
             let (once, each) =
                 (self.median(&format!("list {count} ms")), self.median(&format!("list {count} µs per service")));
             let _ = writeln!(out, "list of {count:>5}: {once:>8.2} ms, {each:.2} µs per service");
+        }
+        for count in [1, 2, 4, 8, 16, 32] {
+            let _ = writeln!(
+                out,
+                "create over {count:>2} members: {:>8.1} ms",
+                self.median(&format!("federate {count} ms"))
+            );
         }
         let _ = writeln!(out, "memory with 10000 services: {:.1} MiB\n", self.median("full MiB"));
         for Goal { name, wanted, measured, reached } in self.goals() {

@@ -4,6 +4,7 @@ mod access;
 mod demo;
 mod federation;
 mod federation_edits;
+mod federation_kill;
 mod federation_kubernetes;
 mod federation_scene;
 mod keycloak;
