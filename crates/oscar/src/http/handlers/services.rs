@@ -127,7 +127,7 @@ async fn get(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<Re
     request_body(content((ServiceRequest = "application/json"), (DefinitionFile = "application/yaml")), description = "A service as JSON, or a definition file with one service as YAML."),
     responses(
         (status = 200, description = "What would be stored, with `dry_run`.", body = DryRun<'static>),
-        (status = 201, description = "Created; with what became of each member when it has some.", body = CreatedBody, headers(("Location" = String), ("ETag" = String))),
+        (status = 201, description = "Created. A service with members is answered with what became of each, as `federation` of a dry run has it.", headers(("Location" = String), ("ETag" = String))),
         CreateRefusals))]
 pub(in super::super) async fn create_service(State(app): State<Arc<App>>, request: Request) -> Response {
     let headers = request.headers().clone();
