@@ -190,7 +190,7 @@ pub struct Request {
 
 /// The body of a change, for documents.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = FederationRequest)]
+#[schema(as = MembersRequest)]
 pub struct RequestBody {
     /// The members to add (POST), change (PUT) or remove (DELETE). `replicas` is the same.
     pub members: Option<Vec<MemberRequest>>,
@@ -208,7 +208,7 @@ pub struct RequestBody {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = MemberRequest)]
+#[schema(as = MembersRequestEntry)]
 pub struct MemberRequest {
     /// `oscar` (default) or `endpoint`.
     pub r#type: Option<String>,
