@@ -32,6 +32,9 @@ pub enum ServiceCommand {
     Delete {
         #[arg(required = true)]
         names: Vec<String>,
+        /// Take replicas out of their federation first; their coordinator is told.
+        #[arg(long)]
+        detach: bool,
         /// Do not ask.
         #[arg(long, short)]
         yes: bool,
@@ -43,7 +46,7 @@ pub(super) async fn run(session: &Session, command: ServiceCommand) -> Result<()
         ServiceCommand::List => list(session).await,
         ServiceCommand::Get { name, show_secrets } => get(session, &name, show_secrets).await,
         ServiceCommand::Edit { name } => edit::run(session, &name).await,
-        ServiceCommand::Delete { names, yes } => delete(session, &names, yes).await,
+        ServiceCommand::Delete { names, detach, yes } => delete(session, &names, detach, yes).await,
     }
 }
 
@@ -115,7 +118,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     Err(Failure::new(Exit::Usage, format!("`{name}` cannot be the name of a service")))
 }
 
-async fn delete(session: &Session, names: &[String], yes: bool) -> Result<(), Failure> {
+async fn delete(session: &Session, names: &[String], detach: bool, yes: bool) -> Result<(), Failure> {
     names.iter().try_for_each(|name| check_name(name))?;
     let target = target::current(session)?;
     let client = target.client(target::ORDINARY)?;
@@ -127,7 +130,7 @@ async fn delete(session: &Session, names: &[String], yes: bool) -> Result<(), Fa
     screen::confirm(&question, yes)?;
     let (mut first, mut results) = (None, Vec::new());
     for name in names {
-        let outcome = progress::during(&format!("deleting {name}"), client.delete_service(name)).await;
+        let outcome = progress::during(&format!("deleting {name}"), client.delete_service(name, detach)).await;
         let mut result = json!({"name": name, "action": "delete", "done": outcome.is_ok()});
         match outcome.map_err(Failure::from) {
             Ok(()) if session.screen.json => {}
