@@ -162,8 +162,10 @@ impl Client {
         self.json(response).await
     }
 
-    pub async fn delete_service(&self, name: &str) -> Result<(), ClientError> {
-        self.send(Method::DELETE, &format!("/system/services/{name}"), None, &[]).await.map(drop)
+    /// A replica belongs to its coordinator: with `detach` it is taken out of its federation first.
+    pub async fn delete_service(&self, name: &str, detach: bool) -> Result<(), ClientError> {
+        let query = if detach { "?detach=true" } else { "" };
+        self.send(Method::DELETE, &format!("/system/services/{name}{query}"), None, &[]).await.map(drop)
     }
 
     async fn send(

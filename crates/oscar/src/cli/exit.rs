@@ -230,7 +230,9 @@ fn hint_about_federation(code: Code) -> Option<&'static str> {
         Code::NotFederated => Some("`oscar federation list` shows the services that are in one"),
         Code::NotInRegistry => Some("sign in as the owner of the service instead"),
         Code::RefreshTokenRefused => Some("sign in again with your issuer for a new one"),
-        Code::ServiceIsReplica => Some("make the change at the coordinator, or take the replica out of the federation"),
+        Code::ServiceIsReplica => {
+            Some("make the change at the coordinator; `oscar service delete --detach` takes a replica out first")
+        }
         _ => None,
     }
 }

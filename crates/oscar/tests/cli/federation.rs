@@ -254,6 +254,40 @@ fn a_replica_is_changed_at_its_coordinator() {
     deleted.ends(7).says("is a replica of a/plants").says("hint: make the change at the coordinator");
     let set = clusters.b.run_with(&clusters.home, &["federation", "token", "set", "plants", "-"], "not-for-show");
     set.ends(7).never_says("not-for-show");
+
+    clusters.b.run(&clusters.home, &["service", "delete", "plants", "--detach", "--yes"]).ends(0);
+    assert!(services(&clusters.home, &clusters.b).is_empty());
+    eventually("the coordinator knows", PATIENCE, || {
+        let synced = clusters.federation(&["sync", "plants", "--json"]).json();
+        (node(&synced, "b", "state").is_null() && synced["leaving"] == json!([])).then_some(())
+    });
+}
+
+/// By its operator, after everybody was asked and said yes.
+fn allow_only(manager: &Manager, repository: &str) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let body = json!({"allowed_image_repositories": [repository]});
+    let request = reqwest::Client::new().put(format!("{}/system/config", manager.url)).json(&body);
+    let sent = runtime.block_on(request.basic_auth("oscar", Some(&manager.password)).send());
+    assert!(sent.expect("an answer").status().is_success());
+}
+
+#[test]
+fn what_was_made_is_taken_back_when_a_member_fails() {
+    let clusters = Clusters::start();
+    clusters.write("star", &["b", "c"], "0.5");
+    allow_only(&clusters.c, "docker.io/other");
+    let ran = clusters.oscar(&["apply", "f.yaml", "--yes"]).ends(1).says("federation (star):");
+    let ran =
+        ran.says("error: create plants: the federation was not created; everything that had been done was taken back");
+    ran.says("  - c/plants: ").says("hint: try again when the member is well").never_says("- b/plants");
+    let failed = clusters.oscar(&["apply", "f.yaml", "--yes", "--json"]).ends(1);
+    let failed: Value = serde_json::from_str(&failed.out).expect("JSON");
+    assert_eq!(failed[0]["failure"]["code"], "federation-rolled-back");
+    for manager in [&clusters.a, &clusters.b, &clusters.c] {
+        assert!(services(&clusters.home, manager).is_empty());
+    }
 }
 
 #[test]

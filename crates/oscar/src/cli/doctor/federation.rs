@@ -63,7 +63,7 @@ fn address(place: &str, view: &View) -> Option<Finding> {
     is_loopback(&own.endpoint).then(|| {
         let text = format!("{place}: members elsewhere ({}) cannot call {}", elsewhere.id(), own.endpoint);
         let hint = "start its manager with the address that others reach it under: --public-url URL";
-        Finding::broken(one_line(&text), hint)
+        Finding::doubtful(one_line(&text), hint)
     })
 }
 
@@ -73,7 +73,7 @@ fn renewal(place: &str, service: &str, token: &Token) -> Option<Finding> {
     match token.state.as_str() {
         "sign-in-again" => {
             let text = format!("{place}: the refresh token is not honoured any more{}", why(&token.reason));
-            Some(Finding::broken(text, hint))
+            Some(Finding::doubtful(text, hint))
         }
         _ if !token.warning.is_empty() => {
             Some(Finding::doubtful(format!("{place}: the refresh token{}", why(&token.warning)), hint))
@@ -104,9 +104,9 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_only_this_machine_understands_is_broken() {
+    fn an_address_that_only_this_machine_understands_is_doubted() {
         let (here, there) = ("http://127.0.0.1:8080", "https://b.example.org");
-        assert_eq!(levels(&view(here, there, "in-sync", &json!(null))), [Level::Broken, Level::Fine]);
+        assert_eq!(levels(&view(here, there, "in-sync", &json!(null))), [Level::Doubtful, Level::Fine]);
         assert_eq!(levels(&view(here, "http://127.0.0.1:8081", "in-sync", &json!(null))), [Level::Fine]);
         assert_eq!(levels(&view("https://a.example.org", there, "in-sync", &json!(null))), [Level::Fine]);
     }
@@ -122,7 +122,7 @@ mod tests {
     fn tokens_that_must_be_renewed_are_found() {
         let level = |token: Value| levels(&view("https://a", "https://b", "in-sync", &token)).get(1).copied();
         assert_eq!(level(json!({"state": "valid"})), None);
-        assert_eq!(level(json!({"state": "sign-in-again", "reason": "revoked"})), Some(Level::Broken));
+        assert_eq!(level(json!({"state": "sign-in-again", "reason": "revoked"})), Some(Level::Doubtful));
         assert_eq!(level(json!({"state": "valid", "warning": "old"})), Some(Level::Doubtful));
         assert_eq!(level(json!({"state": "not-verified"})), None, "an administrator has logins instead");
     }

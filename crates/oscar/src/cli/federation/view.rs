@@ -99,10 +99,15 @@ impl View {
         self.conditions.iter().find(|condition| condition.member == member)?.last_seen
     }
 
-    /// `b/plants in-sync, c/plants pending`: for a line that is written again and again.
+    /// `1 of 3 in sync, b/plants pending, c/plants unreachable`: for a line that may be cut.
     pub(in crate::cli) fn states(&self) -> String {
-        let workers = self.nodes().iter().filter(|node| !node.is_coordinator());
-        workers.map(|node| format!("{} {}", node.id(), node.state)).collect::<Vec<_>>().join(", ")
+        let workers: Vec<_> = self.nodes().iter().filter(|node| !node.is_coordinator()).collect();
+        let off: Vec<_> = workers.iter().filter(|node| node.state != "in-sync").collect();
+        let mut text = format!("{} of {} in sync", workers.len() - off.len(), workers.len());
+        for node in off {
+            text = format!("{text}, {} {}", node.id(), node.state);
+        }
+        text
     }
 }
 
@@ -120,5 +125,28 @@ impl Node {
 
     pub(in crate::cli) fn is_coordinator(&self) -> bool {
         self.role == "coordinator"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_states_begin_with_what_is_well() {
+        let node = |cluster: &str, state: &str| json!({"cluster_id": cluster, "service_name": "x", "state": state});
+        let view = View::read(&json!({"graph": {"nodes": [
+            {"cluster_id": "a", "service_name": "x", "role": "coordinator", "state": "in-sync"},
+            node("b", "in-sync"), node("c", "unreachable")]}}));
+        assert_eq!(view.states(), "1 of 2 in sync, c/x unreachable");
+    }
+
+    #[test]
+    fn what_another_manager_tells_is_enough() {
+        let view = View::read(&json!({"topology": "star", "members": null}));
+        assert_eq!((view.topology.as_str(), view.members().len(), view.delegation()), ("star", 0, "static"));
+        assert_eq!(View::read(&json!([1])), View::default());
     }
 }

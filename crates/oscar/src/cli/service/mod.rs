@@ -35,6 +35,9 @@ pub enum ServiceCommand {
     Delete {
         #[arg(required = true)]
         names: Vec<String>,
+        /// Take replicas out of their federation first; their coordinator is told.
+        #[arg(long)]
+        detach: bool,
         /// Do not ask.
         #[arg(long, short)]
         yes: bool,
@@ -46,7 +49,7 @@ pub(super) async fn run(session: &Session, command: ServiceCommand) -> Result<()
         ServiceCommand::List => list(session).await,
         ServiceCommand::Get { name, show_secrets } => get(session, &name, show_secrets).await,
         ServiceCommand::Edit { name } => edit::run(session, &name).await,
-        ServiceCommand::Delete { names, yes } => delete(session, &names, yes).await,
+        ServiceCommand::Delete { names, detach, yes } => delete(session, &names, detach, yes).await,
     }
 }
 
@@ -121,7 +124,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
 /// What goes with a service depends on what answers there.
 const BUCKETS: &str = "(its buckets stay, unless the manager is a Go OSCAR: that deletes those it made)";
 
-async fn delete(session: &Session, names: &[String], yes: bool) -> Result<(), Failure> {
+async fn delete(session: &Session, names: &[String], detach: bool, yes: bool) -> Result<(), Failure> {
     names.iter().try_for_each(|name| check_name(name))?;
     let target = target::current(session)?;
     let client = target.client(target::ORDINARY)?;
@@ -129,7 +132,7 @@ async fn delete(session: &Session, names: &[String], yes: bool) -> Result<(), Fa
     screen::confirm(&question, yes)?;
     let (mut first, mut results) = (None, Vec::new());
     for name in names {
-        let outcome = progress::during(&format!("deleting {name}"), client.delete_service(name)).await;
+        let outcome = progress::during(&format!("deleting {name}"), client.delete_service(name, detach)).await;
         let mut result = json!({"name": name, "action": "delete", "done": outcome.is_ok()});
         match outcome.map_err(Failure::from) {
             Ok(()) if session.screen.json => {}
