@@ -149,6 +149,8 @@ impl Manager {
             return self.deploy_replica(principal, definition, token, &terms).await;
         }
         let name = definition.name.clone();
+        // A federation takes a while to create; a second one of the name must not begin meanwhile.
+        let _turn = self.turns.take(&name).await;
         match self.ports.services.get(&name).await {
             Ok(None) => {}
             Ok(Some(_)) | Err(StoreError::Broken(_)) => return Err(Failure::Exists(name)),
@@ -189,7 +191,7 @@ impl Manager {
         let _turn = self.turns.take(&name).await;
         loop {
             let stored = self.changeable(principal, &name, &terms.guard).await?;
-            self.release_replica(&stored, &terms).await?;
+            self.release_replica(&stored, &terms, false).await?;
             let mut definition = definition.clone();
             let federates = self.mark_coordinator(&mut definition);
             let Update { service, sensitive, same } = self.updated(principal, definition, &stored).await?;
@@ -204,7 +206,10 @@ impl Manager {
                 return Ok(Change { action, service, revision: None, federation: None });
             }
             match self.ports.services.replace(service, sensitive, &stored.revision).await {
-                Ok(stored) => return Ok(done(Action::Update, &stored)),
+                Ok(changed) => {
+                    self.forget_replica(&stored).await?;
+                    return Ok(done(Action::Update, &changed));
+                }
                 // Another manager was quicker; the caller named no revision, so the last one wins.
                 Err(StoreError::Conflict) if terms.guard == Guard::Any => {}
                 Err(error) => return Err(Failure::of_service(error, &name)),
@@ -231,7 +236,7 @@ impl Manager {
                 }
                 Err(failure) => return Err(failure),
             };
-            self.release_replica(&stored, &terms).await?;
+            self.release_replica(&stored, &terms, true).await?;
             let federation = self.consequences_of_removal(name).await?;
             let change = Change { action: Action::Delete, service: stored.service.clone(), revision: None, federation };
             if terms.dry_run {
@@ -239,7 +244,10 @@ impl Manager {
             }
             // Exactly what was judged is removed: the name may be somebody else's by now.
             match self.remove_stored(&stored, &terms).await {
-                Ok(()) => return Ok(Some(change)),
+                Ok(()) => {
+                    self.forget_replica(&stored).await?;
+                    return Ok(Some(change));
+                }
                 Err(Failure::RevisionMismatch(_)) if terms.guard == Guard::Any => {}
                 Err(failure) => return Err(failure),
             }

@@ -29,7 +29,7 @@ impl Federator {
     /// Whose key it is that was offered for a service here. Unknown services and wrong keys look
     /// alike.
     pub async fn key_holder(&self, service: &ServiceName, key: &str) -> Option<KeyHolder> {
-        let record = self.journal.federation(service).await.ok().flatten()?;
+        let record = self.known(service).await.ok().flatten()?;
         // All are compared, so that the time tells nothing.
         let mut holder = None;
         for (member, known) in &record.keys {
@@ -119,7 +119,8 @@ impl Federator {
                 self.memory.states.set(&record.federation_id, member, state);
             }
         }
-        for member in record.keys.keys().filter(|member| record.membership.is_member(member)) {
+        let spoken_to = |member: &&MemberId| record.membership.is_member(member) && contacts.contains_key(*member);
+        for member in record.keys.keys().filter(spoken_to) {
             everybody &= answers.iter().any(|(answered, _)| answered == member);
         }
         if merged != record.membership || record.membership.removed().next().is_some() {
@@ -161,7 +162,7 @@ impl Federator {
         everybody: Option<&BTreeSet<String>>,
     ) -> Result<bool, Failure> {
         let _turn = self.memory.records.take(service).await;
-        let Some(mut record) = self.journal.federation(service).await? else { return Ok(false) };
+        let Some(mut record) = self.known(service).await? else { return Ok(false) };
         if record.federation_id != federation_id {
             return Ok(false);
         }
@@ -182,7 +183,8 @@ impl Federator {
             record.leaving.remove(&id);
         }
         record.membership.acknowledge(&self.own.instance_id);
-        if let Some(living) = everybody {
+        // Who is leaving and cannot be reached may still speak as a member.
+        if let Some(living) = everybody.filter(|_| record.leaving.is_empty()) {
             record.membership.forget(living);
         }
         if record == before {
@@ -204,6 +206,7 @@ impl Federator {
         service: &ServiceName,
         invitation: &Invitation,
     ) -> Result<(), Failure> {
+        let _turn = self.memory.records.take(service).await;
         let stored = self.services.get(service).await.map_err(|error| Failure::of_service(error, service))?;
         let Some(stored) = stored else { return Err(Failure::NotFound(service.clone())) };
         if !principal.acts_for(&stored.service.owner) {
@@ -212,11 +215,14 @@ impl Federator {
         if federation_of(&stored.service.definition) != invitation.federation_id {
             return Err(Failure::OtherFederation(service.clone()));
         }
-        let _turn = self.memory.records.take(service).await;
-        let known = self.journal.federation(service).await?;
-        let known = known.filter(|record| record.federation_id == invitation.federation_id);
+        let mut known = self.journal.federation(service).await?;
         if known.as_ref().is_some_and(|record| record.role == Role::Coordinator) {
             return Err(Failure::OtherFederation(service.clone()));
+        }
+        while let Some(other) = known.take_if(|record| record.federation_id != invitation.federation_id) {
+            // A former federation of the service, which a crash kept from being forgotten.
+            self.journal.remove_federation(&other.federation_id, service).await?;
+            known = self.journal.federation(service).await?;
         }
         let mut membership = known.as_ref().map(|record| record.membership.clone()).unwrap_or_default();
         membership.merge(&invitation.exchange.membership);
@@ -255,7 +261,7 @@ impl Federator {
             return Err(Failure::OtherFederation(service.clone()));
         }
         self.absorb(service, &holder.federation_id, &exchange.membership, None).await?;
-        let Some(record) = self.journal.federation(service).await? else {
+        let Some(record) = self.known(service).await? else {
             return Err(Failure::NotFound(service.clone()));
         };
         if matches!(record.role, Role::Worker { .. }) {

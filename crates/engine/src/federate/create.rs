@@ -89,6 +89,7 @@ impl Federator {
 
     /// Carries out what was prepared: everything, or nothing.
     pub async fn execute(&self, prepared: Prepared) -> Result<Arc<Stored>, CreateFailure> {
+        let _begun = self.memory.running.begin(&prepared.operation.id);
         self.journal.put_operation(&prepared.operation).await.map_err(Failure::from)?;
         self.go_forward(prepared).await
     }
@@ -164,14 +165,19 @@ impl Federator {
             .map(|worker| (worker.id.clone(), self.place(whole, &worker.id.cluster_id).unwrap_or_default()))
             .collect();
         let (sightings, mut troubles) = self.look_all(&places, owner, access, &origin.federation_id, sent).await;
+        // Two edits at places that did not hear each other can name one service twice.
+        let doubles: BTreeMap<_, _> =
+            self.doubles(whole).into_iter().map(|outcome| (outcome.member.clone(), outcome)).collect();
         let contacts: BTreeMap<_, _> = places
             .iter()
+            .filter(|(id, _)| !doubles.contains_key(id))
             .map(|(id, place)| {
                 let known = sent.get(id).map(|sent| sent.audience);
                 let audience = sightings.get(id).and_then(|sighting| sighting.audience).or(known);
                 (id.clone(), contact(place, audience))
             })
             .collect();
+        troubles.extend(doubles);
         let refresh_token = self.shared_refresh_token(whole, access, &contacts).await;
         let mut wanted = Vec::new();
         for worker in workers {
@@ -295,6 +301,8 @@ impl Federator {
     async fn go_back(&self, mut operation: Operation) -> Result<Vec<MemberOutcome>, Failure> {
         operation.phase = Phase::Back;
         self.journal.put_operation(&operation).await?;
+        // The name is free at once, whoever can be reached.
+        self.journal.remove_federation(&operation.federation_id, &operation.coordinator).await?;
         let undone = operation.steps.iter().map(|step| async {
             let outcome = self.take_back(&operation, step).await;
             self.note_step(&operation, step, "replica-rolled-back", &outcome).await;
@@ -302,7 +310,6 @@ impl Federator {
         });
         let left: Vec<_> = join_all(undone).await.into_iter().flatten().collect();
         if left.is_empty() {
-            self.journal.remove_federation(&operation.federation_id, &operation.coordinator).await?;
             self.journal.remove_operation(&operation.id).await?;
         }
         Ok(left)
@@ -328,6 +335,9 @@ impl Federator {
     pub async fn recover(&self) -> Result<usize, Failure> {
         let mut open = 0;
         for operation in self.journal.operations().await? {
+            if self.memory.running.contains(&operation.id) {
+                continue;
+            }
             if operation.phase == Phase::Forward && self.coordinator_is_stored(&operation).await? {
                 self.journal.remove_operation(&operation.id).await?;
             } else if !self.go_back(operation).await?.is_empty() {

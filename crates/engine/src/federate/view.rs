@@ -54,7 +54,7 @@ pub struct Node {
 
 impl Federator {
     pub async fn view(&self, service: &ServiceName, definition: &Definition) -> Result<View, Failure> {
-        let record = self.journal.federation(service).await?;
+        let record = self.known(service).await?;
         let blank = Federation::blank(service.as_str());
         let federation = definition.federation.as_ref().unwrap_or(&blank);
         let Some(record) = record else {

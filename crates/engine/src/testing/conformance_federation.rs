@@ -79,7 +79,7 @@ pub fn mk_federation(federation_id: &str, service: &str) -> FederationRecord {
     membership.add(far.clone(), Attributes::default(), Place::new("https://far.example", true), "one");
     membership.set_duty(&far, Duty::Paused, "two");
     membership.add(mk_member("gone", "replica"), Attributes::default(), Place::default(), "one");
-    membership.remove(&mk_member("gone", "replica"), "one");
+    membership.remove(&mk_member("gone", "replica"), true, "one");
     membership.acknowledge("one");
     let echo = Echo { wanted: mk_definition("replica"), found: mk_definition("replica") };
     let sent = Sent {
@@ -224,6 +224,10 @@ async fn the_first_former_wins(store: &dyn Journal, prefix: &str) {
     assert_eq!(store.former(&name, "op").await, Ok(Some(first)), "as it was kept first, secrets and all");
     assert_eq!(store.former(&name, "adopted:5f0e1c6a").await, Ok(Some(nothing.clone())), "each label has its own");
     assert_eq!(store.former(&name_of(&format!("{prefix}else")), "op").await, Ok(None));
+    let mut kept = store.formers().await.expect("listed");
+    kept.retain(|(of, _)| *of == name);
+    kept.sort();
+    assert_eq!(kept, [(name.clone(), "adopted:5f0e1c6a".to_owned()), (name.clone(), "op".to_owned())]);
     store.forget_former(&name, "op").await.expect("forgotten");
     store.forget_former(&name, "op").await.expect("what is not there is forgotten already");
     assert_eq!(store.former(&name, "op").await, Ok(None));
