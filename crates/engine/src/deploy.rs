@@ -150,7 +150,7 @@ impl Manager {
         }
         let name = definition.name.clone();
         // A federation takes a while to create; a second one of the name must not begin meanwhile.
-        let _turn = self.turns.take(&name).await;
+        let _change = self.changes.take(&name).await;
         match self.ports.services.get(&name).await {
             Ok(None) => {}
             Ok(Some(_)) | Err(StoreError::Broken(_)) => return Err(Failure::Exists(name)),
@@ -188,7 +188,7 @@ impl Manager {
             return self.deploy_replica(principal, definition, token, &terms).await;
         }
         // One at a time for each name, so that nobody who named no revision loses to a neighbour.
-        let _turn = self.turns.take(&name).await;
+        let _change = self.changes.take(&name).await;
         loop {
             let stored = self.changeable(principal, &name, &terms.guard).await?;
             self.release_replica(&stored, &terms, false).await?;
@@ -205,6 +205,7 @@ impl Manager {
                 let action = if same { Action::Nothing } else { Action::Update };
                 return Ok(Change { action, service, revision: None, federation: None });
             }
+            let _turn = self.turns.take(&name).await;
             match self.ports.services.replace(service, sensitive, &stored.revision).await {
                 Ok(changed) => {
                     self.forget_replica(&stored).await?;
@@ -223,10 +224,13 @@ impl Manager {
         name: &ServiceName,
         terms: Terms,
     ) -> Result<Option<Change>, Failure> {
-        let _turn = self.turns.take(name).await;
+        let _change = self.changes.take(name).await;
+        let mut left = None;
         loop {
             let stored = match self.changeable(principal, name, &terms.guard).await {
                 Ok(stored) => stored,
+                // It has left its federation, and its coordinator was the first to remove it.
+                Err(Failure::NotFound(_)) if left.is_some() => return Ok(left),
                 // Only the administrator can tell that a broken definition is not somebody's.
                 Err(Failure::Unreadable { .. })
                     if principal.is_admin() && terms.guard == Guard::Any && !terms.dry_run =>
@@ -243,12 +247,16 @@ impl Manager {
                 return Ok(Some(change));
             }
             // Exactly what was judged is removed: the name may be somebody else's by now.
+            let _turn = self.turns.take(name).await;
             match self.remove_stored(&stored, &terms).await {
                 Ok(()) => {
                     self.forget_replica(&stored).await?;
                     return Ok(Some(change));
                 }
-                Err(Failure::RevisionMismatch(_)) if terms.guard == Guard::Any => {}
+                Err(Failure::NotFound(_)) if is_replica(&stored.service.definition) => return Ok(Some(change)),
+                Err(Failure::RevisionMismatch(_)) if terms.guard == Guard::Any => {
+                    left = Some(change).filter(|_| is_replica(&stored.service.definition));
+                }
                 Err(failure) => return Err(failure),
             }
         }

@@ -15,6 +15,7 @@ use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
 use oscar_model::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE_ANNOTATION, Sensitive, Service};
 
+use crate::bugs::{Bug, planted};
 use crate::deploy::{Action, Change, Consequences, Terms, done};
 use crate::failure::Failure;
 use crate::federate::{Create, Edited, KeyHolder, Member, MemberOutcome, View};
@@ -66,6 +67,9 @@ impl Manager {
         strict: bool,
     ) -> Result<(Access, Vec<String>), Failure> {
         let token = sensitive.environment.remove(REFRESH_TOKEN).unwrap_or_default();
+        if planted(Bug::RefreshTokenKept) {
+            sensitive.environment.insert(REFRESH_TOKEN.to_owned(), token.clone());
+        }
         let logins = crate::federate::logins(&service.definition, sensitive);
         let mut access = Access { logins, bearer: terms.bearer.clone(), grant: None };
         access.grant = known.and_then(|record| record.access.grant.clone());
@@ -135,6 +139,10 @@ impl Manager {
         let Some(record) = record else {
             return self.create_federation(service, sensitive, Some(stored.revision.clone()), terms).await;
         };
+        let doubles = self.federator.doubles(&service.definition);
+        if !doubles.is_empty() {
+            return Err(Failure::Obstacles(doubles));
+        }
         if terms.dry_run {
             let action = if same { Action::Nothing } else { Action::Update };
             let federation = Some(self.foresee(&record, &service, &sensitive).await);

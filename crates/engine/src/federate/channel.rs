@@ -5,18 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
 use oscar_model::federation::expand::Audience;
-use oscar_model::federation::membership::{Membership, Presence};
+use oscar_model::federation::membership::{Membership, Presence, Record};
 use oscar_model::federation::record::{Access, Contact, Credential, FederationRecord, Role};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::identity::Principal;
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
 
+use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::peers::{Call, Exchange, Invitation, PeerError};
 
 use super::remove::leaving;
 use super::{Federator, federation_of};
+
+fn own_copy((id, known): (&MemberId, &Record)) -> (MemberId, Record) {
+    (id.clone(), known.clone())
+}
 
 /// Who spoke under a key, and in which federation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,6 +173,11 @@ impl Federator {
         }
         let before = record.clone();
         record.membership.merge(other);
+        if planted(Bug::LastHeardWins) {
+            let mut records: BTreeMap<_, _> = before.membership.records().map(own_copy).collect();
+            records.extend(other.records().map(own_copy));
+            record.membership = Membership::from_records(records, record.membership.time());
+        }
         if record.role == Role::Coordinator {
             for (id, was) in before.membership.members() {
                 let now = record.membership.records().find(|(other, _)| *other == id).map(|(_, now)| now);
@@ -183,6 +193,9 @@ impl Federator {
             record.leaving.remove(&id);
         }
         record.membership.acknowledge(&self.own.instance_id);
+        if planted(Bug::TombstoneForgotten) {
+            record.membership.forget(&BTreeSet::new());
+        }
         // Who is leaving and cannot be reached may still speak as a member.
         if let Some(living) = everybody.filter(|_| record.leaving.is_empty()) {
             record.membership.forget(living);
@@ -260,7 +273,10 @@ impl Federator {
         if exchange.federation_id != holder.federation_id {
             return Err(Failure::OtherFederation(service.clone()));
         }
-        self.absorb(service, &holder.federation_id, &exchange.membership, None).await?;
+        if self.absorb(service, &holder.federation_id, &exchange.membership, None).await? {
+            // Whoever is told that it is known finds it in the definition.
+            self.coordinator_of(service).await?;
+        }
         let Some(record) = self.known(service).await? else {
             return Err(Failure::NotFound(service.clone()));
         };

@@ -14,6 +14,7 @@ use oscar_model::identity::Owner;
 use oscar_model::secret::Secret;
 use oscar_model::service::{Definition, Sensitive, Service};
 
+use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::StoreError;
 use crate::ports::peers::{Call, Condition, MemberState, PeerError, Sighting};
@@ -90,7 +91,9 @@ impl Federator {
     /// Carries out what was prepared: everything, or nothing.
     pub async fn execute(&self, prepared: Prepared) -> Result<Arc<Stored>, CreateFailure> {
         let _begun = self.memory.running.begin(&prepared.operation.id);
-        self.journal.put_operation(&prepared.operation).await.map_err(Failure::from)?;
+        if !planted(Bug::OperationNotStored) {
+            self.journal.put_operation(&prepared.operation).await.map_err(Failure::from)?;
+        }
         self.go_forward(prepared).await
     }
 
@@ -317,6 +320,9 @@ impl Federator {
 
     async fn take_back(&self, operation: &Operation, step: &Step) -> Result<(), MemberOutcome> {
         let contact = step_contact(operation, step)?;
+        if planted(Bug::UndoSkipped) {
+            return Ok(());
+        }
         let credential = self.credential(&operation.access, &operation.owner, &step.member.cluster_id, contact).await;
         let credential = credential.map_err(|cause| MemberOutcome::new(&step.member, Kind::Credentials, cause))?;
         let call = Call { member: &step.member, contact, owner: &operation.owner, credential: &credential };
@@ -334,9 +340,13 @@ impl Federator {
     /// Returns how many stay open.
     pub async fn recover(&self) -> Result<usize, Failure> {
         let mut open = 0;
-        for operation in self.journal.operations().await? {
-            if self.memory.running.contains(&operation.id) {
+        for mut operation in self.journal.operations().await? {
+            if self.memory.running.contains(&operation.id) && !planted(Bug::RunningTakenBack) {
                 continue;
+            }
+            if planted(Bug::OperationRenamed) {
+                self.journal.remove_operation(&operation.id).await?;
+                operation.id = self.new_id();
             }
             if operation.phase == Phase::Forward && self.coordinator_is_stored(&operation).await? {
                 self.journal.remove_operation(&operation.id).await?;

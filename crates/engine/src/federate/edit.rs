@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use oscar_model::federation::check;
-use oscar_model::federation::edit::{Edit, Unfit, check_additions, edited, follow, member_of};
+use oscar_model::federation::edit::{Edit, Unfit, check_additions, edited, follow, members_of};
 use oscar_model::federation::expand::FEDERATION_ID_ANNOTATION;
 use oscar_model::federation::membership::{Membership, Place};
 use oscar_model::federation::record::{Access, FederationRecord, Role};
 use oscar_model::federation::topology::MemberId;
-use oscar_model::federation::{Federation, Member, Target, Topology};
+use oscar_model::federation::{Federation, Target, Topology};
 use oscar_model::name::ServiceName;
 use oscar_model::service::{Definition, Sensitive, Service};
 
+use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::StoreError;
 use crate::ports::services::Stored;
@@ -93,7 +94,11 @@ impl Federator {
     async fn edit_as_coordinator(&self, service: &ServiceName, edit: &Edit, access: Access) -> Result<Edited, Failure> {
         let fail = |error: StoreError| Failure::of_service(error, service);
         loop {
-            let stored = self.services.get(service).await.map_err(fail)?;
+            // What others have changed and the definition does not say yet is not undone.
+            let (known, stored) = match self.coordinator_of(service).await? {
+                Some((record, stored)) => (Some(record), Some(stored)),
+                None => (None, self.services.get(service).await.map_err(fail)?),
+            };
             let stored = stored.ok_or_else(|| Failure::NotFound(service.clone()))?;
             let mut sensitive = self.services.reveal(service).await.map_err(fail)?;
             for (id, cluster) in &edit.clusters {
@@ -103,7 +108,8 @@ impl Federator {
             }
             let definition = self.rehearse(&stored.service.definition, edit)?;
             let next = Service { definition, ..stored.service.clone() };
-            match self.store(&stored, next, sensitive, edit, access.grant.clone()).await {
+            let seen = Some(known.as_ref().map(|record| &record.membership));
+            match self.store(&stored, next, sensitive, edit, (seen, access.grant.clone())).await {
                 Err(Failure::RevisionMismatch(_)) => {}
                 Err(failure) => return Err(failure),
                 Ok(_) => break,
@@ -124,20 +130,21 @@ impl Federator {
     ) -> Result<(Arc<Stored>, Edited), Failure> {
         let service = next.name().clone();
         let edit = Edit { delete: true, ..Edit::default() };
-        let stored = self.store(stored, next, sensitive, &edit, access.grant.clone()).await?;
+        let stored = self.store(stored, next, sensitive, &edit, (None, access.grant.clone())).await?;
         let repair = self.reconcile(&service, Some(access)).await?;
         Ok((stored, Edited { troubles: repair.troubles() }))
     }
 
     /// First the membership, then the definition: a crash between the two is mended by the next
-    /// look, because the definition follows.
+    /// look, because the definition follows. Only if the membership is still the one that was
+    /// seen, when somebody has seen one.
     async fn store(
         &self,
         stored: &Stored,
         mut next: Service,
         sensitive: Sensitive,
         edit: &Edit,
-        grant: Option<String>,
+        (seen, grant): (Option<Option<&Membership>>, Option<String>),
     ) -> Result<Arc<Stored>, Failure> {
         let service = next.name().clone();
         let _turn = self.memory.records.take(&service).await;
@@ -147,6 +154,9 @@ impl Federator {
             return Err(Failure::RevisionMismatch(service));
         }
         let known = self.known(&service).await?;
+        if seen.is_some_and(|seen| seen != known.as_ref().map(|record| &record.membership)) {
+            return Err(Failure::RevisionMismatch(service));
+        }
         let deploys = next.definition.federation.as_ref().is_some_and(Federation::deploys);
         if known.is_some() || deploys {
             let mut record = known.clone().unwrap_or_else(|| self.blank_record(&next));
@@ -210,6 +220,10 @@ impl Federator {
     /// star or a tree the coordinator must hear it now.
     async fn edit_from_worker(&self, record: FederationRecord, edit: &Edit) -> Result<Edited, Failure> {
         let service = record.own.service_name.clone();
+        if !record.membership.is_member(&record.own) {
+            // It is on its way out, and nobody would hear of the change.
+            return Err(Failure::NoFederation(service));
+        }
         let stored = self.services.get(&service).await.map_err(|error| Failure::of_service(error, &service))?;
         let stored = stored.ok_or_else(|| Failure::NotFound(service.clone()))?;
         let definition = &stored.service.definition;
@@ -220,9 +234,7 @@ impl Federator {
         }
         let blank = Federation::blank(service.as_str());
         let block = definition.federation.as_ref().unwrap_or(&blank);
-        let members: Vec<Member> =
-            record.membership.members().map(|(id, known)| member_of(id, &known.attributes.value)).collect();
-        let whole = Federation { members, ..block.clone() };
+        let whole = Federation { members: members_of(&record.membership), ..block.clone() };
         let knows = |id: &str| self.place_known(&record, definition, edit, id).is_some();
         let faults = check_additions(&whole, edit, &knows);
         if !faults.is_empty() {
@@ -246,7 +258,8 @@ impl Federator {
             if changed == record {
                 return Ok(Edited::default());
             }
-            let kept = if mesh { changed.clone() } else { at_time_of(&record, &changed) };
+            let kept =
+                if mesh && !planted(Bug::EditNotStored) { changed.clone() } else { at_time_of(&record, &changed) };
             self.journal.put_federation(&kept).await?;
             changed
         };
@@ -309,7 +322,16 @@ impl Federator {
         let Some(record) = self.known(service).await? else { return Ok(()) };
         let Role::Worker { coordinator, .. } = &record.role else { return Ok(()) };
         let mut changed = record.clone();
-        changed.membership.remove(&record.own, discard, &self.own.instance_id);
+        let whole = Federation { members: members_of(&record.membership), ..Federation::blank(service.as_str()) };
+        let MemberId { cluster_id, service_name } = record.own.clone();
+        let itself = Target::Oscar { cluster_id, service_name, parent: None };
+        // Who hangs below it hangs above it afterwards.
+        let edit = Edit { remove: vec![itself], reparent: true, ..Edit::default() };
+        if let Ok(after) = edited(&whole, &edit) {
+            let known = |id: &MemberId| record.membership.get(id).map(|known| known.endpoint.value.clone());
+            let place = |id: &MemberId| known(id).unwrap_or_default();
+            follow(&mut changed.membership, &after.members, &place, discard, &self.own.instance_id);
+        }
         changed.membership.acknowledge(&self.own.instance_id);
         self.tell_coordinator(&changed).await.map_err(|error| Failure::CoordinatorSilent {
             coordinator: coordinator.clone(),

@@ -15,6 +15,7 @@ use oscar_model::service::{
     Definition, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE_ANNOTATION, Sensitive, Service, WORKER_ANNOTATION,
 };
 
+use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::journal::Journal;
 use crate::ports::services::{Services, Stored};
@@ -81,11 +82,13 @@ impl Member {
         }
         match annotation(&stored.service.definition, FEDERATION_ID_ANNOTATION) {
             id if id == federation_id => {
-                if annotation(&stored.service.definition, OPERATION_ANNOTATION) == operation {
+                let same = annotation(&stored.service.definition, OPERATION_ANNOTATION) == operation;
+                if same && !planted(Bug::FormerOverwritten) {
                     return Ok(());
                 }
             }
             "" => self.keep(&name, &adopted(&federation_id), Some(&stored)).await?,
+            _ if planted(Bug::OthersTaken) => {}
             _ => return Err(Failure::Exists(name)),
         }
         self.keep(&name, &operation, Some(&stored)).await?;
@@ -133,6 +136,7 @@ impl Member {
         let earlier = annotation(&stored.service.definition, OPERATION_ANNOTATION).to_owned();
         self.journal.forget_former(name, &earlier).await?;
         let kept = self.journal.former(name, &adopted(federation_id)).await?;
+        let kept = kept.filter(|_| !planted(Bug::AdoptedDeleted));
         if let Some((service, sensitive)) = kept.and_then(|former| former.service) {
             let replaced = self.services.replace(service, sensitive, &stored.revision).await;
             replaced.map_err(|error| Failure::of_service(error, name))?;
@@ -253,6 +257,9 @@ impl Member {
                 Some((stored.service.clone(), sensitive))
             }
         };
+        if planted(Bug::FormerOverwritten) {
+            self.journal.forget_former(name, label).await?;
+        }
         Ok(self.journal.keep_former(&Former { name: name.clone(), label: label.to_owned(), service }).await?)
     }
 }

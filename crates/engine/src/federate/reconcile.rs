@@ -16,6 +16,7 @@ use oscar_model::secret::Secret;
 use oscar_model::service::{Definition, Sensitive};
 use sha2::{Digest as _, Sha256};
 
+use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::StoreError;
 use crate::ports::peers::{Call, Condition, MemberState, Sighting};
@@ -67,7 +68,10 @@ impl Federator {
 
     /// What is known of the federation that a service coordinates, and the service's stored
     /// definition, brought to what the membership says.
-    async fn coordinator_of(&self, name: &ServiceName) -> Result<Option<(FederationRecord, Arc<Stored>)>, Failure> {
+    pub(crate) async fn coordinator_of(
+        &self,
+        name: &ServiceName,
+    ) -> Result<Option<(FederationRecord, Arc<Stored>)>, Failure> {
         // Nobody edits the one while the other is brought to it.
         let _turn = self.memory.records.take(name).await;
         let record = self.known(name).await?;
@@ -77,7 +81,8 @@ impl Federator {
             let ours = stored.filter(|stored| federation_of(&stored.service.definition) == record.federation_id);
             let Some(stored) = ours else { return Ok(None) };
             let registry = |id: &str| self.place(&Definition::new(name.clone(), "", ""), id);
-            let Some(definition) = projected(&stored.service.definition, &record.membership, &registry) else {
+            let projected = projected(&stored.service.definition, &record.membership, &registry);
+            let Some(definition) = projected.filter(|_| !planted(Bug::NotProjected)) else {
                 return Ok(Some((record, stored)));
             };
             let mut sensitive = self.services.reveal(name).await.map_err(|error| Failure::of_service(error, name))?;
@@ -222,7 +227,7 @@ impl Federator {
         let mut repair = Repair::default();
         for (id, outcome) in join_all(leavings).await {
             let gone = outcome.as_ref().is_none_or(|outcome| outcome.kind == Kind::Well);
-            if gone {
+            if gone || planted(Bug::LeavingForgotten) {
                 repair.written += usize::from(outcome.is_some());
                 round.changes.departed.push(id.clone());
             }
@@ -305,6 +310,9 @@ impl Federator {
         let found =
             found.into_iter().find(|record| record.federation_id == seen.federation_id && record.own == seen.own);
         let Some(mut record) = found else { return Ok(seen.clone()) };
+        if planted(Bug::StaleRecordWritten) {
+            record = seen.clone();
+        }
         for (id, sent) in changes.sent {
             if sent.audience == Audience::Ours && !record.keys.contains_key(&id) {
                 record.keys.insert(id.clone(), self.new_key());
@@ -393,7 +401,8 @@ fn correct(
         Some(Sighting { found: Found::Replica { definition, .. }, audience }) => Some((definition, *audience)),
         _ => None,
     };
-    let other_secrets = sent.is_some_and(|sent| sent.secrets != digest);
+    // What is not known to have arrived may be older.
+    let other_secrets = sent.is_none_or(|sent| sent.secrets != digest) && !planted(Bug::SecretsIgnored);
     match (planned, replica) {
         (Some(step), Some((found, Some(Audience::Foreign)))) if step.act == Act::Update && !other_secrets => {
             let fresh = sent.is_some_and(|sent| sent.echo.is_none());

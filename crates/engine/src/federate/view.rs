@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use oscar_model::federation::edit::member_of;
+use oscar_model::federation::edit::{member_of, members_of};
 use oscar_model::federation::membership::Duty;
 use oscar_model::federation::record::{FederationRecord, Role, Seconds};
 use oscar_model::federation::topology::{Graph as Edges, MemberId};
@@ -165,6 +165,5 @@ pub(crate) fn coordinator_of(record: &FederationRecord) -> MemberId {
 
 /// The block of a definition with every member of the federation in it.
 fn whole(federation: &Federation, record: &FederationRecord) -> Federation {
-    let members = record.membership.members().map(|(id, known)| member_of(id, &known.attributes.value)).collect();
-    Federation { members, ..federation.clone() }
+    Federation { members: members_of(&record.membership), ..federation.clone() }
 }

@@ -69,9 +69,11 @@ pub(super) async fn foresee(ground: &Ground, wish: &Wish) -> Entry {
         ended: None,
         outcome: Outcome::Unclear,
         authors: matches!(wish.deed, Deed::Create(_) | Deed::Found { .. } | Deed::Put { .. }),
+        marks: None,
         removes: matches!(wish.deed, Deed::Remove { .. }),
         founds: false,
         federation: None,
+        own: federation.as_ref().map(|(_, own)| own.clone()),
         meaning: Meaning::default(),
     };
     let own = federation.as_ref().map(|(_, own)| own.clone());
@@ -84,11 +86,8 @@ pub(super) async fn foresee(ground: &Ground, wish: &Wish) -> Entry {
         Deed::Edit { edit, .. } => {
             entry.federation = federation.map(|(spot, _)| spot);
             entry.meaning.adds = ids(&edit.add).collect();
-            entry.meaning.removes = edit
-                .remove
-                .iter()
-                .filter_map(|target| MemberId::of(&member_at(target.clone())))
-                .collect();
+            entry.meaning.removes =
+                edit.remove.iter().filter_map(|target| MemberId::of(&member_at(target.clone()))).collect();
         }
         Deed::Put { detach: true, .. } | Deed::Remove { detach: true, .. } => {
             entry.federation = federation.map(|(spot, _)| spot);
@@ -152,7 +151,10 @@ pub(super) async fn perform(
             let mut definition = stored.service.definition.clone();
             apply(ground, &mut definition, number, change, *detach);
             note_members(ground, number, &definition, *detach);
-            if ground.dice(3_000) {
+            let mark = definition.labels.get(AUTHOR).and_then(|label| label.parse().ok());
+            ground.ledger().entries[number].marks = mark;
+            // Whoever sends back the marks of a replica that is none any more makes it one again.
+            if !definition.is_worker() && ground.dice(3_000) {
                 let pause = ground.between(1, ground.scenario.pause);
                 ground.sim.sleep(pause).await;
             }
@@ -178,7 +180,12 @@ pub(super) async fn perform(
 }
 
 fn apply(ground: &Ground, definition: &mut Definition, number: usize, change: &Change, detach: bool) {
-    sign(definition, number, matches!(change, Change::Secret) || detach);
+    if let Change::Secret = change {
+        // Nothing else changes: no manager shows a secret.
+        definition.environment.secrets.insert(KEY.to_owned(), key_of(number));
+        return;
+    }
+    sign(definition, number, detach);
     if detach {
         // Whoever takes a replica for himself sends a definition of his own.
         *definition = plain(&definition.name, number);

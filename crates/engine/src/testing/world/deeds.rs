@@ -26,12 +26,28 @@ pub(super) enum Deed {
     /// A plain service.
     Create(ServiceName),
     /// A service with members, new or in the place of a plain one.
-    Found { name: ServiceName, topology: Topology, members: Vec<Member>, replaces: bool },
+    Found {
+        name: ServiceName,
+        topology: Topology,
+        members: Vec<Member>,
+        replaces: bool,
+    },
     /// What is there, read, changed and sent back.
-    Put { name: ServiceName, change: Change, guarded: bool, detach: bool },
-    Remove { name: ServiceName, detach: bool },
+    Put {
+        name: ServiceName,
+        change: Change,
+        guarded: bool,
+        detach: bool,
+    },
+    Remove {
+        name: ServiceName,
+        detach: bool,
+    },
     /// The members API.
-    Edit { name: ServiceName, edit: Edit },
+    Edit {
+        name: ServiceName,
+        edit: Edit,
+    },
     /// Somebody changes a replica in the store itself.
     Drift(ServiceName),
 }
@@ -61,12 +77,14 @@ const REPLICAS: [&str; 3] = ["r0", "r1", "r2"];
 const COORDINATORS: [&str; 2] = ["f0", "f1"];
 const TOPOLOGIES: [Topology; 3] = [Topology::Star, Topology::Tree, Topology::Mesh];
 
-fn draw_member(random: &mut Random, sites: usize, others: &[Member]) -> Member {
+/// A member, in a tree perhaps below one of the others.
+fn draw_member(random: &mut Random, sites: usize, topology: Topology, others: &[Member]) -> Member {
     let kind = if random.chance(8_500) { 'c' } else { 'x' };
     let cluster_id = format!("{kind}{}", random.below(sites));
     let names = if random.chance(8_000) { &REPLICAS[..] } else { &COORDINATORS[..] };
     let service_name = name(random.pick(names).copied().unwrap_or("r0"));
-    let parent = if random.chance(4_000) { random.pick(others).and_then(MemberId::of) } else { None };
+    let below = topology == Topology::Tree && random.chance(5_000);
+    let parent = if below { random.pick(others).and_then(MemberId::of) } else { None };
     Member {
         target: Target::Oscar { cluster_id, service_name, parent: parent.map(|id| id.to_string()) },
         priority: u32::try_from(random.below(3)).unwrap_or(0),
@@ -75,11 +93,11 @@ fn draw_member(random: &mut Random, sites: usize, others: &[Member]) -> Member {
     }
 }
 
-fn draw_members(random: &mut Random, sites: usize) -> Vec<Member> {
+fn draw_members(random: &mut Random, sites: usize, topology: Topology) -> Vec<Member> {
     let mut members: Vec<Member> = Vec::new();
     let mut seen = BTreeSet::new();
     for _ in 0..=random.below(4) {
-        let member = draw_member(random, sites, &members);
+        let member = draw_member(random, sites, topology, &members);
         if let Some(id) = MemberId::of(&member)
             && seen.insert((id.cluster_id.get(1..).map(str::to_owned), id.service_name.clone()))
         {
@@ -116,7 +134,9 @@ pub(super) async fn draw(ground: &Ground) -> Option<Wish> {
     let workers: Vec<&Seen> = all.iter().filter(|seen| seen.stored.service.definition.is_worker()).collect();
     let plain: Vec<&Seen> = all
         .iter()
-        .filter(|seen| federation_of(&seen.stored.service.definition).is_empty() && !seen.stored.service.definition.is_worker())
+        .filter(|seen| {
+            federation_of(&seen.stored.service.definition).is_empty() && !seen.stored.service.definition.is_worker()
+        })
         .collect();
     let members = members_known(ground).await;
     let sites = ground.sites.len();
@@ -125,14 +145,16 @@ pub(super) async fn draw(ground: &Ground) -> Option<Wish> {
         let dice = if coordinators.is_empty() { random.below(30) } else { random.below(100) };
         match dice {
             0..24 => {
-                let (topology, members) = (*random.pick(&TOPOLOGIES)?, draw_members(random, sites));
+                let topology = *random.pick(&TOPOLOGIES)?;
+                let members = draw_members(random, sites, topology);
                 let site = random.below(sites);
                 let name = name(random.pick(&COORDINATORS)?);
                 wish(site, Deed::Found { name, topology, members, replaces: false })
             }
             24..27 => {
                 let seen = random.pick(&plain)?;
-                let (topology, members) = (*random.pick(&TOPOLOGIES)?, draw_members(random, sites));
+                let topology = *random.pick(&TOPOLOGIES)?;
+                let members = draw_members(random, sites, topology);
                 wish(seen.site, Deed::Found { name: name_of(seen), topology, members, replaces: true })
             }
             27..30 => wish(random.below(sites), Deed::Create(name(random.pick(&REPLICAS)?))),
@@ -147,7 +169,7 @@ pub(super) async fn draw(ground: &Ground) -> Option<Wish> {
                 let at_worker = random.chance(4_000) && !workers.is_empty();
                 let seen = random.pick(if at_worker { &workers } else { &coordinators })?;
                 let known = members.get(federation_of(&seen.stored.service.definition))?;
-                let edit = draw_edit(random, sites, known)?;
+                let edit = draw_edit(random, sites, topology_of(&seen.stored.service.definition), known)?;
                 wish(seen.site, Deed::Edit { name: name_of(seen), edit })
             }
             80..87 => {
@@ -167,7 +189,9 @@ pub(super) async fn draw(ground: &Ground) -> Option<Wish> {
                 let change = if random.chance(5_000) { Change::Image } else { Change::Secret };
                 wish(seen.site, Deed::Put { name: name_of(seen), change, guarded: false, detach: false })
             }
-            96..97 => wish(random.pick(&plain)?.site, Deed::Remove { name: name_of(random.pick(&plain)?), detach: false }),
+            96..97 => {
+                wish(random.pick(&plain)?.site, Deed::Remove { name: name_of(random.pick(&plain)?), detach: false })
+            }
             _ => {
                 let seen = random.pick(&workers)?;
                 wish(seen.site, Deed::Drift(name_of(seen)))
@@ -202,21 +226,26 @@ async fn members_known(ground: &Ground) -> BTreeMap<String, Vec<Member>> {
 
 fn draw_change(random: &mut Random, sites: usize, definition: &Definition) -> Change {
     let members = definition.federation.as_ref().map_or(&[][..], |federation| &federation.members);
+    let topology = topology_of(definition);
     match random.below(10) {
         0..3 => Change::Image,
         3..5 => Change::Secret,
-        5..7 => Change::Add(draw_member(random, sites, members)),
+        5..7 => Change::Add(draw_member(random, sites, topology, members)),
         7..8 => Change::Drop(random.below(members.len())),
         8..9 => Change::Topology(*random.pick(&TOPOLOGIES).unwrap_or(&Topology::Star)),
         _ => Change::NoMembers,
     }
 }
 
-fn draw_edit(random: &mut Random, sites: usize, known: &[Member]) -> Option<Edit> {
+fn topology_of(definition: &Definition) -> Topology {
+    definition.federation.as_ref().map_or(Topology::None, |federation| federation.topology)
+}
+
+fn draw_edit(random: &mut Random, sites: usize, topology: Topology, known: &[Member]) -> Option<Edit> {
     let mut edit = Edit::default();
     match random.below(10) {
         0..4 => {
-            let member = draw_member(random, sites, known);
+            let member = draw_member(random, sites, topology, known);
             if let Some(id) = MemberId::of(&member)
                 && let Some(site) = id.cluster_id.get(1..).and_then(|digits| digits.parse().ok())
             {
@@ -232,7 +261,7 @@ fn draw_edit(random: &mut Random, sites: usize, known: &[Member]) -> Option<Edit
         7..8 => {
             let mut member = random.pick(known)?.clone();
             let was = member.target.clone();
-            if random.chance(5_000) {
+            if topology != Topology::Tree || random.chance(5_000) {
                 member.priority += 1;
             } else if let Target::Oscar { parent, .. } = &mut member.target {
                 *parent = random.pick(known).and_then(MemberId::of).map(|id| id.to_string());

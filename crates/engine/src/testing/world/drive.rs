@@ -82,7 +82,7 @@ async fn run(ground: Arc<Ground>) -> Vec<Violation> {
         let pause = ground.between(0, ground.scenario.pause);
         ground.sim.sleep(pause).await;
     }
-    ground.sim.sleep(20_000).await;
+    ground.sim.sleep((4 * ground.scenario.interval).clamp(2_000, 20_000)).await;
     settle(&ground).await
 }
 
@@ -102,9 +102,11 @@ async fn plant(ground: &Arc<Ground>) {
                 ended: Some(0),
                 outcome: Outcome::Done,
                 authors: true,
+                marks: None,
                 removes: false,
                 founds: false,
                 federation: None,
+                own: None,
                 meaning: Meaning::default(),
             };
             let number = ground.ledger().begin(entry);

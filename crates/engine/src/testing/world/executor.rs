@@ -177,9 +177,8 @@ impl Sim {
                 alarm.wake();
             }
             // Dropped one by one outside of every lock: a destructor may wake somebody.
-            let gone = |id: &u64, task: &Task| {
-                task.life.is_some_and(|life| ended.contains(&life)) || hung_up.contains(id)
-            };
+            let gone =
+                |id: &u64, task: &Task| task.life.is_some_and(|life| ended.contains(&life)) || hung_up.contains(id);
             let dead: Vec<u64> = tasks.iter().filter(|(id, task)| gone(id, task)).map(|(id, _)| *id).collect();
             for id in dead {
                 tasks.remove(&id);

@@ -129,11 +129,12 @@ impl Ground {
 
     pub(super) fn set_cut(&self, a: usize, b: usize, cut: bool) {
         let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed =
-            if cut { cuts.insert((a.min(b), a.max(b))) } else { cuts.remove(&(a.min(b), a.max(b))) };
+        let changed = if cut { cuts.insert((a.min(b), a.max(b))) } else { cuts.remove(&(a.min(b), a.max(b))) };
         drop(cuts);
         if changed {
-            self.tell(|| format!("c{a} and c{b} {}", if cut { "are cut off from each other" } else { "hear each other again" }));
+            self.tell(|| {
+                format!("c{a} and c{b} {}", if cut { "are cut off from each other" } else { "hear each other again" })
+            });
             if cut {
                 self.count(|figures| figures.cuts += 1);
             }

@@ -56,12 +56,16 @@ pub(super) struct Entry {
     pub(super) outcome: Outcome,
     /// It writes the definition of its spot, marked with its number.
     pub(super) authors: bool,
+    /// The mark that it leaves, when it sends back that of another.
+    pub(super) marks: Option<usize>,
     /// It removes the service of its spot.
     pub(super) removes: bool,
     /// It makes a federation, all or nothing.
     pub(super) founds: bool,
     /// The coordinator whose members it changes.
     pub(super) federation: Option<Spot>,
+    /// What the federation calls the service that was asked.
+    pub(super) own: Option<MemberId>,
     pub(super) meaning: Meaning,
 }
 

@@ -17,8 +17,8 @@ mod mint;
 mod network;
 mod random;
 mod scenario;
-mod story;
 mod stores;
+mod story;
 mod strike;
 
 pub use drive::{Report, simulate, tell};

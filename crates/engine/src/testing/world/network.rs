@@ -193,8 +193,7 @@ impl Peers for SimPeers {
             return own.withdraw(call, step, federation_id, operation).await;
         }
         let caller = self.caller(call).ok_or_else(stranger)?;
-        let (name, id, delete) =
-            (call.member.service_name.clone(), federation_id.to_owned(), step.act == Act::Delete);
+        let (name, id, delete) = (call.member.service_name.clone(), federation_id.to_owned(), step.act == Act::Delete);
         let handler: Handler<_> = Arc::new(move |manager: Arc<Manager>| {
             let (caller, name, id) = (caller.clone(), name.clone(), id.clone());
             Box::pin(async move { manager.withdraw_replica(&caller, &name, &id, delete).await })

@@ -62,13 +62,15 @@ impl Scenario {
             hang_up: often(&[0, 3_000, 10_000]),
             cut: often(&[0, 0, 1_000, 3_000]),
         };
+        let paces = [(200, 200), (5_000, 2_000), (30_000, 15_000), (120_000, 2_000), (120_000, 50)];
+        let (interval, pause) = *random.pick(&paces).unwrap_or(&(30_000, 2_000));
         Self {
             sites: 2 + random.below(5),
             registry: random.chance(5_000),
             rates,
-            interval: *random.pick(&[2_000, 30_000, 120_000]).unwrap_or(&30_000),
+            interval,
             deeds: 3 + random.below(12),
-            pause: *random.pick(&[50, 2_000, 40_000]).unwrap_or(&2_000),
+            pause,
             restart: random.chance(6_000),
         }
     }

@@ -1,8 +1,8 @@
 //! The stores of a cluster as its manager meets them: any call may be its last, and the ledger
 //! sees every change.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use oscar_model::federation::record::{FederationRecord, Former, Operation};

@@ -33,7 +33,7 @@ pub(super) fn check(ground: &Arc<Ground>, end: &End, found: &mut Vec<Violation>)
         let (mut authors, mut may_be_gone, mut must_be_there) = (Vec::new(), false, false);
         for (number, entry) in words {
             if entry.authors {
-                authors.push(number);
+                authors.push(entry.marks.unwrap_or(number));
                 must_be_there |= entry.outcome == Outcome::Done;
             } else {
                 may_be_gone = true;
@@ -54,7 +54,7 @@ pub(super) fn check(ground: &Arc<Ground>, end: &End, found: &mut Vec<Violation>)
                     let text = format!("{name} at c{site} is what #{author:?} wrote, not one of {authors:?}");
                     found.push(Violation::new("I4: what was acknowledged stays", text));
                 }
-                if !own && must_be_there && !may_be_gone {
+                if !own && !known && must_be_there && !may_be_gone {
                     let text = format!("{name} at c{site} is what #{author:?} wrote, which was never given back");
                     found.push(Violation::new("I4: adopted services come back as they were", text));
                 }
@@ -73,13 +73,13 @@ fn contents(ledger: &Ledger, end: &End, found: &mut Vec<Violation>) {
         let Some(key) = number(definition.labels.get(KEY_AUTHOR)) else { continue };
         let value = sensitive.environment.get(KEY);
         let wrote = ledger.entries.get(author);
-        // Who sends back what he read long ago keeps the secret that came in between.
-        let kept = |number: usize, entry: &Entry| {
-            entry.authors && wrote.is_some_and(|wrote| entry.spot == wrote.spot) && value == Some(&key_of(number))
+        // The secret alone may have been changed since, by somebody who wrote there.
+        let later = |number: usize, entry: &Entry| {
+            let here = entry.spot == (*site, name.clone());
+            (here || wrote.is_some_and(|wrote| entry.spot == wrote.spot)) && value == Some(&key_of(number))
         };
-        let puts = ledger.entries.iter().filter(|entry| wrote.is_some_and(|wrote| entry.spot == wrote.spot)).count();
-        let stale = puts > 2 && ledger.entries.iter().enumerate().any(|(number, entry)| kept(number, entry));
-        let good = value == Some(&key_of(key)) || stale;
+        let changed = ledger.entries.iter().enumerate().any(|(number, entry)| later(number, entry));
+        let good = value == Some(&key_of(key)) || changed;
         // What somebody changed in the store and the federation then let go is his.
         let image = definition.image == image_of(author) || (definition.image == "drifted" && !definition.is_worker());
         if !image || !good {

@@ -21,7 +21,12 @@ pub(super) fn check(ground: &Arc<Ground>, end: &End, found: &mut Vec<Violation>)
             let there = record.membership.is_member(member);
             let adds: Vec<&Entry> = entries.iter().filter(|e| e.meaning.adds.contains(member)).copied().collect();
             let removes: Vec<&Entry> = entries.iter().filter(|e| e.meaning.removes(member)).copied().collect();
-            if !there && is_settled(&adds, &removes) {
+            // What was said at a member that has left since may have left with it.
+            let stays = |entry: &&Entry| {
+                entry.spot == spot || entry.own.as_ref().is_some_and(|own| record.membership.is_member(own))
+            };
+            let heard: Vec<&Entry> = adds.iter().copied().filter(stays).collect();
+            if !there && is_settled(&heard, &removes) {
                 let text = format!("{member} of {} at c{site} was added, not removed, and is not there", spot.1);
                 found.push(Violation::new("I8: no member is lost that was added", text));
             }
@@ -44,7 +49,8 @@ fn is_settled(said: &[&Entry], opposite: &[&Entry]) -> bool {
     said.iter().filter(|entry| entry.outcome == Outcome::Done).any(|entry| {
         opposite.iter().all(|other| {
             let before = other.ended.is_some_and(|ended| ended < entry.begun);
-            let same_place = other.spot == entry.spot;
+            // Whoever is in a federation knows that it was founded.
+            let same_place = other.spot == entry.spot || other.founds;
             before && same_place && other.outcome == Outcome::Done
         })
     })

@@ -9,8 +9,8 @@ use crate::federate::federation_of;
 use crate::ports::journal::Journal as _;
 
 use super::super::ground::Ground;
-use super::super::story::Violation;
 use super::super::stores::short;
+use super::super::story::Violation;
 use super::End;
 
 const PROMISE: &str = "I8, I10: nothing is left of what has ended";
