@@ -1,9 +1,10 @@
-//! The project's own tools: `cargo xtask test`, `tidy`, `generate`, `long`.
+//! The project's own tools: `cargo xtask test`, `tidy`, `generate`, `simulate`, `long`.
 //!
 //! Few dependencies on purpose: this is built before anything else is tested.
 
 mod command;
 mod files;
+mod simulate;
 mod test;
 mod tidy;
 
@@ -14,6 +15,7 @@ cargo xtask test                 every test, with a summary of suites, counters 
 cargo xtask test quick           the same without the parts that take long to start
 cargo xtask test --write-floors  every test, then tests-floor.toml from the numbers seen
 cargo xtask long                 what is marked as long (hours)
+cargo xtask simulate [--seeds N] [--from S]  stories of federations from N seeds (100000), with optimisation
 cargo xtask tidy                 what the compiler cannot check: layers, links, generated files
 cargo xtask generate             write the generated files that tidy compares";
 
@@ -23,6 +25,10 @@ fn main() -> ExitCode {
     let good = match words.as_slice() {
         ["test", options @ ..] => match test::Options::parse(options) {
             Ok(options) => test::run(&options),
+            Err(unknown) => return misused(&unknown),
+        },
+        ["simulate", options @ ..] => match simulate::Options::parse(options) {
+            Ok(options) => simulate::run(&options),
             Err(unknown) => return misused(&unknown),
         },
         ["long"] => test::run_long(),

@@ -149,6 +149,8 @@ impl Manager {
             return self.deploy_replica(principal, definition, token, &terms).await;
         }
         let name = definition.name.clone();
+        // A federation takes a while to create; a second one of the name must not begin meanwhile.
+        let _change = self.changes.take(&name).await;
         match self.ports.services.get(&name).await {
             Ok(None) => {}
             Ok(Some(_)) | Err(StoreError::Broken(_)) => return Err(Failure::Exists(name)),
@@ -186,10 +188,10 @@ impl Manager {
             return self.deploy_replica(principal, definition, token, &terms).await;
         }
         // One at a time for each name, so that nobody who named no revision loses to a neighbour.
-        let _turn = self.turns.take(&name).await;
+        let _change = self.changes.take(&name).await;
         loop {
             let stored = self.changeable(principal, &name, &terms.guard).await?;
-            self.release_replica(&stored, &terms).await?;
+            self.release_replica(&stored, &terms, false).await?;
             let mut definition = definition.clone();
             let federates = self.mark_coordinator(&mut definition);
             keep_mark(&mut definition, &stored.service.definition);
@@ -205,8 +207,12 @@ impl Manager {
                 let action = if same { Action::Nothing } else { Action::Update };
                 return Ok(Change { action, service, revision: None, federation: None });
             }
+            let _turn = self.turns.take(&name).await;
             match self.ports.services.replace(service, sensitive, &stored.revision).await {
-                Ok(stored) => return Ok(done(Action::Update, &stored)),
+                Ok(changed) => {
+                    self.forget_replica(&stored).await?;
+                    return Ok(done(Action::Update, &changed));
+                }
                 // Another manager was quicker; the caller named no revision, so the last one wins.
                 Err(StoreError::Conflict) if terms.guard == Guard::Any => {}
                 Err(error) => return Err(Failure::of_service(error, &name)),
@@ -220,10 +226,13 @@ impl Manager {
         name: &ServiceName,
         terms: Terms,
     ) -> Result<Option<Change>, Failure> {
-        let _turn = self.turns.take(name).await;
+        let _change = self.changes.take(name).await;
+        let mut left = None;
         loop {
             let stored = match self.changeable(principal, name, &terms.guard).await {
                 Ok(stored) => stored,
+                // It has left its federation, and its coordinator was the first to remove it.
+                Err(Failure::NotFound(_)) if left.is_some() => return Ok(left),
                 // Only the administrator can tell that a broken definition is not somebody's.
                 Err(Failure::Unreadable { .. })
                     if principal.is_admin() && terms.guard == Guard::Any && !terms.dry_run =>
@@ -233,16 +242,23 @@ impl Manager {
                 }
                 Err(failure) => return Err(failure),
             };
-            self.release_replica(&stored, &terms).await?;
+            self.release_replica(&stored, &terms, true).await?;
             let federation = self.consequences_of_removal(name).await?;
             let change = Change { action: Action::Delete, service: stored.service.clone(), revision: None, federation };
             if terms.dry_run {
                 return Ok(Some(change));
             }
             // Exactly what was judged is removed: the name may be somebody else's by now.
+            let _turn = self.turns.take(name).await;
             match self.remove_stored(&stored, &terms).await {
-                Ok(()) => return Ok(Some(change)),
-                Err(Failure::RevisionMismatch(_)) if terms.guard == Guard::Any => {}
+                Ok(()) => {
+                    self.forget_replica(&stored).await?;
+                    return Ok(Some(change));
+                }
+                Err(Failure::NotFound(_)) if is_replica(&stored.service.definition) => return Ok(Some(change)),
+                Err(Failure::RevisionMismatch(_)) if terms.guard == Guard::Any => {
+                    left = Some(change).filter(|_| is_replica(&stored.service.definition));
+                }
                 Err(failure) => return Err(failure),
             }
         }

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use oscar_model::access::{Action as Wish, decide};
 use oscar_model::federation::Federation;
-use oscar_model::federation::edit::{Edit, is_same};
+use oscar_model::federation::edit::Edit;
 use oscar_model::federation::expand::{FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION, REFRESH_TOKEN};
-use oscar_model::federation::plan::{Act, Found};
+use oscar_model::federation::plan::Act;
 use oscar_model::federation::record::{Access, AuditRecord, FederationRecord, Role};
-use oscar_model::federation::sync::in_sync;
 use oscar_model::federation::topology::MemberId;
 use oscar_model::identity::Principal;
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
 use oscar_model::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE_ANNOTATION, Sensitive, Service};
 
-use crate::deploy::{Action, Change, Consequences, Former, Terms, done, is_token, owner_of};
+use crate::bugs::{Bug, planted};
+use crate::deploy::{Action, Change, Consequences, Terms, done};
 use crate::failure::Failure;
-use crate::federate::{Create, Edited, KeyHolder, Member, MemberOutcome, View, federation_of};
+use crate::federate::{Create, Edited, KeyHolder, Member, MemberOutcome, View};
 use crate::manager::Manager;
 use crate::ports::mint::{GrantStatus, Submission};
-use crate::ports::peers::{Exchange, Invitation};
+use crate::ports::peers::Exchange;
 use crate::ports::services::{Revision, Stored};
 
 /// A federation with what is known of the owner's refresh token.
@@ -32,7 +32,7 @@ pub struct Shown {
 }
 
 impl Manager {
-    fn member(&self) -> Member {
+    pub(crate) fn member(&self) -> Member {
         Member { services: self.ports.services.clone(), journal: self.federator.journal.clone() }
     }
 
@@ -52,7 +52,7 @@ impl Manager {
     }
 
     pub(crate) async fn is_coordinator(&self, name: &ServiceName) -> Result<bool, Failure> {
-        let record = self.federator.journal.federation(name).await?;
+        let record = self.federator.known(name).await?;
         Ok(record.is_some_and(|record| record.role == Role::Coordinator))
     }
 
@@ -67,6 +67,9 @@ impl Manager {
         strict: bool,
     ) -> Result<(Access, Vec<String>), Failure> {
         let token = sensitive.environment.remove(REFRESH_TOKEN).unwrap_or_default();
+        if planted(Bug::RefreshTokenKept) {
+            sensitive.environment.insert(REFRESH_TOKEN.to_owned(), token.clone());
+        }
         let logins = crate::federate::logins(&service.definition, sensitive);
         let mut access = Access { logins, bearer: terms.bearer.clone(), grant: None };
         access.grant = known.and_then(|record| record.access.grant.clone());
@@ -132,11 +135,15 @@ impl Manager {
         same: bool,
         terms: Terms,
     ) -> Result<Change, Failure> {
-        let record = self.federator.journal.federation(service.name()).await?;
+        let record = self.federator.known(service.name()).await?;
         let Some(record) = record else {
             let create = self.create_federation(service, sensitive, Some(stored.revision.clone()), terms);
             return Box::pin(create).await;
         };
+        let doubles = self.federator.doubles(&service.definition);
+        if !doubles.is_empty() {
+            return Err(Failure::Obstacles(doubles));
+        }
         if terms.dry_run {
             let action = if same { Action::Nothing } else { Action::Update };
             let federation = Some(foresee(&record, &service));
@@ -149,7 +156,7 @@ impl Manager {
     }
 
     pub(crate) async fn consequences_of_removal(&self, name: &ServiceName) -> Result<Option<Consequences>, Failure> {
-        let record = self.federator.journal.federation(name).await?;
+        let record = self.federator.known(name).await?;
         Ok(record.filter(|record| record.role == Role::Coordinator).map(|record| {
             let steps = record.membership.members().map(|(id, _)| (id.clone(), Act::Delete)).collect();
             Consequences { steps, ..Consequences::default() }
@@ -166,149 +173,6 @@ impl Manager {
         removed.map_err(|error| Failure::of_service(error, name))
     }
 
-    /// A replica is its coordinator's; whoever wants it for himself takes it out first.
-    pub(crate) async fn release_replica(&self, stored: &Stored, terms: &Terms) -> Result<(), Failure> {
-        let definition = &stored.service.definition;
-        if !definition.is_worker() || federation_of(definition).is_empty() {
-            return Ok(());
-        }
-        if !terms.detach {
-            let service = stored.service.name().clone();
-            return Err(Failure::Replica { service, coordinator: coordinator_named_in(definition) });
-        }
-        if terms.dry_run { Ok(()) } else { self.federator.detach(stored.service.name()).await }
-    }
-
-    /// A coordinator of our kind writes a replica here: creates it, takes over a plain service of
-    /// the owner's, or updates it.
-    pub(crate) async fn deploy_replica(
-        &self,
-        principal: &Principal,
-        mut definition: Definition,
-        token: &Secret,
-        terms: &Terms,
-    ) -> Result<Change, Failure> {
-        let name = definition.name.clone();
-        let _turn = self.turns.take(&name).await;
-        let stored = match self.stored_for(principal, &name).await {
-            Ok(stored) => Some(stored),
-            Err(Failure::NotFound(_)) => None,
-            Err(failure) => return Err(failure),
-        };
-        if let Some(stored) = &stored {
-            if !decide(principal, Wish::Change, &stored.service) {
-                let visible = decide(principal, Wish::See, &stored.service);
-                return Err(if visible { Failure::NotOwner(name) } else { Failure::NotVisible(name) });
-            }
-            if let Some(change) = self.written_by_hand(stored, &definition, terms).await? {
-                return Ok(change);
-            }
-        }
-        let former = stored.as_ref().map_or(Former::None, |stored| Former::Of(&stored.service.definition));
-        self.complete(principal, &mut definition, former).await?;
-        let action = if stored.is_some() { Action::Update } else { Action::Create };
-        let (owner, owner_name) = owner_of(principal);
-        let namespace = self.onboarding.home(&owner, &owner_name).await?.namespace;
-        if terms.dry_run {
-            let _ = Sensitive::take_from(&mut definition);
-            let service =
-                Service { definition, owner, owner_name, token: token.clone(), namespace, bucket_list: Vec::new() };
-            return Ok(Change { action, service, revision: None, federation: None });
-        }
-        let token = if is_token(token.expose()) { token.clone() } else { self.new_token() };
-        self.member().deploy(principal, &namespace, definition, &token).await?;
-        let stored = self.stored(&name).await?;
-        Ok(done(action, &stored))
-    }
-
-    /// Writes that carry the marks of a replica and yet are not its coordinator's: somebody sent
-    /// back what he was shown, or a foreign mesh worker tells its coordinator of members.
-    async fn written_by_hand(
-        &self,
-        stored: &Arc<Stored>,
-        definition: &Definition,
-        terms: &Terms,
-    ) -> Result<Option<Change>, Failure> {
-        let name = stored.service.name();
-        let there = &stored.service.definition;
-        if self.is_coordinator(name).await? {
-            let edit = additions(there, definition);
-            if !terms.dry_run && !edit.is_empty() {
-                self.federator.edit(name, &edit, Access::default()).await?;
-            }
-            let stored = self.stored(name).await?;
-            return Ok(Some(done(Action::Update, &stored)));
-        }
-        let same_operation =
-            there.annotations.get(OPERATION_ANNOTATION) == definition.annotations.get(OPERATION_ANNOTATION);
-        if federation_of(there) != federation_of(definition) || !same_operation {
-            return Ok(None);
-        }
-        if in_sync(definition, there) || terms.dry_run {
-            return Ok(Some(done(Action::Nothing, stored)));
-        }
-        Err(Failure::Replica { service: name.clone(), coordinator: coordinator_named_in(there) })
-    }
-
-    /// What a coordinator of that federation finds under a name here.
-    pub async fn look_at_replica(
-        &self,
-        principal: &Principal,
-        name: &ServiceName,
-        federation_id: &str,
-    ) -> Result<Found, Failure> {
-        self.member().look(principal, name, federation_id).await
-    }
-
-    /// Whether a replica was a plain service before.
-    pub async fn is_adopted(&self, stored: &Stored) -> bool {
-        let federation_id = federation_of(&stored.service.definition);
-        if federation_id.is_empty() || !stored.service.definition.is_worker() {
-            return false;
-        }
-        self.member().is_adopted(stored.service.name(), federation_id).await
-    }
-
-    pub async fn withdraw_replica(
-        &self,
-        principal: &Principal,
-        name: &ServiceName,
-        federation_id: &str,
-        delete: bool,
-    ) -> Result<(), Failure> {
-        self.may_touch(principal, name).await?;
-        let _turn = self.turns.take(name).await;
-        self.member().withdraw(principal, name, federation_id, delete).await
-    }
-
-    pub async fn undo_replica(
-        &self,
-        principal: &Principal,
-        name: &ServiceName,
-        operation: &str,
-    ) -> Result<(), Failure> {
-        self.may_touch(principal, name).await?;
-        let _turn = self.turns.take(name).await;
-        self.member().undo(principal, name, operation).await
-    }
-
-    /// What is not there anybody may leave alone; what is there is its owner's.
-    async fn may_touch(&self, principal: &Principal, name: &ServiceName) -> Result<(), Failure> {
-        match self.in_charge(principal, name).await {
-            Ok(_) | Err(Failure::NotFound(_)) => Ok(()),
-            Err(failure) => Err(failure),
-        }
-    }
-
-    pub async fn join(
-        &self,
-        principal: &Principal,
-        name: &ServiceName,
-        invitation: &Invitation,
-    ) -> Result<(), Failure> {
-        self.federator.accept(principal, name, invitation).await
-    }
-
     pub async fn key_holder(&self, name: &ServiceName, key: &str) -> Option<KeyHolder> {
         self.federator.key_holder(name, key).await
     }
@@ -321,7 +185,7 @@ impl Manager {
     pub async fn federation(&self, principal: &Principal, name: &ServiceName) -> Result<Shown, Failure> {
         let stored = self.in_charge(principal, name).await?;
         let view = self.federator.view(name, &stored.service.definition).await?;
-        let record = self.federator.journal.federation(name).await?;
+        let record = self.federator.known(name).await?;
         let token = match record.and_then(|record| record.access.grant) {
             Some(grant) => self.federator.mint.status(&grant).await,
             None => None,
@@ -330,7 +194,7 @@ impl Manager {
     }
 
     /// The service, if the caller may act for its owner or holds its token.
-    async fn in_charge(&self, principal: &Principal, name: &ServiceName) -> Result<Arc<Stored>, Failure> {
+    pub(crate) async fn in_charge(&self, principal: &Principal, name: &ServiceName) -> Result<Arc<Stored>, Failure> {
         let stored = self.stored_for(principal, name).await?;
         let token = matches!(principal, Principal::ServiceToken(of) if of == name);
         if token || principal.acts_for(&stored.service.owner) {
@@ -419,7 +283,7 @@ impl Manager {
         if matches!(principal, Principal::ServiceToken(_)) {
             return Err(Failure::NotOwner(name.clone()));
         }
-        match self.federator.journal.federation(name).await? {
+        match self.federator.known(name).await? {
             Some(record) if record.role == Role::Coordinator => Ok(stored),
             Some(_) => {
                 let coordinator = coordinator_named_in(&stored.service.definition);
@@ -454,6 +318,7 @@ impl Manager {
     /// removals, looks at every federation that is coordinated here. Returns how many members
     /// are not as they should be.
     pub async fn tick_federations(&self) -> Result<usize, Failure> {
+        self.tidy_replicas().await?;
         let mut open = self.federator.recover().await?;
         let (unfinished, released) = self.federator.finish_deleted().await?;
         open += unfinished;
@@ -488,21 +353,7 @@ fn foresee(record: &FederationRecord, service: &Service) -> Consequences {
     Consequences { steps, ..Consequences::default() }
 }
 
-fn coordinator_named_in(definition: &Definition) -> String {
+pub(crate) fn coordinator_named_in(definition: &Definition) -> String {
     let annotation = |key: &str| definition.annotations.get(key).map_or("", String::as_str);
     format!("{}/{}", annotation(ORIGIN_CLUSTER_ANNOTATION), annotation(ORIGIN_SERVICE_ANNOTATION))
-}
-
-/// Members that a foreign worker knows and its coordinator does not.
-fn additions(coordinator: &Definition, told: &Definition) -> Edit {
-    let known = coordinator.federation.iter().flat_map(|federation| &federation.members);
-    let known: Vec<_> = known.collect();
-    let own = MemberId::own(coordinator);
-    let told_members = told.federation.iter().flat_map(|federation| &federation.members);
-    let add = told_members
-        .filter(|member| MemberId::of(member).is_some_and(|id| id != own))
-        .filter(|member| !known.iter().any(|known| is_same(&known.target, &member.target)))
-        .cloned()
-        .collect();
-    Edit { add, ..Edit::default() }
 }

@@ -1,5 +1,6 @@
 //! What a manager does, over ports: no Kubernetes, HTTP, S3, SQL or OIDC library is known here.
 
+mod bugs;
 pub mod catalogue;
 mod deploy;
 mod failure;
@@ -10,6 +11,7 @@ pub mod memory;
 mod onboarding;
 mod own_peer;
 pub mod ports;
+mod replicas;
 mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

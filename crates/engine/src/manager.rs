@@ -88,6 +88,10 @@ pub struct Manager {
     pub(crate) ports: Ports,
     pub(crate) policy: Policy,
     pub(crate) onboarding: Onboarding,
+    /// Changes by users, one at a time for each name. Such a change may call other managers.
+    pub(crate) changes: Turns,
+    /// Writes of coordinators, one at a time for each name. Nobody calls anybody meanwhile: two
+    /// services that name each other as members would wait for each other.
     pub(crate) turns: Turns,
     pub(crate) federator: Federator,
 }
@@ -108,7 +112,7 @@ impl Manager {
             registry: policy.registry.clone(),
             memory: Memory::default(),
         };
-        Self { ports, policy, onboarding, turns: Turns::default(), federator }
+        Self { ports, policy, onboarding, changes: Turns::default(), turns: Turns::default(), federator }
     }
 
     pub fn federator(&self) -> &Federator {

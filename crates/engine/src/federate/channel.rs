@@ -5,18 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
 use oscar_model::federation::expand::Audience;
-use oscar_model::federation::membership::{Membership, Presence};
+use oscar_model::federation::membership::{Membership, Presence, Record};
 use oscar_model::federation::record::{Access, Contact, Credential, FederationRecord, Role};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::identity::Principal;
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
 
+use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::peers::{Call, Exchange, Invitation, PeerError};
 
 use super::remove::leaving;
 use super::{Federator, federation_of};
+
+fn own_copy((id, known): (&MemberId, &Record)) -> (MemberId, Record) {
+    (id.clone(), known.clone())
+}
 
 /// Who spoke under a key, and in which federation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +34,7 @@ impl Federator {
     /// Whose key it is that was offered for a service here. Unknown services and wrong keys look
     /// alike.
     pub async fn key_holder(&self, service: &ServiceName, key: &str) -> Option<KeyHolder> {
-        let record = self.journal.federation(service).await.ok().flatten()?;
+        let record = self.known(service).await.ok().flatten()?;
         // All are compared, so that the time tells nothing.
         let mut holder = None;
         for (member, known) in &record.keys {
@@ -119,7 +124,8 @@ impl Federator {
                 self.memory.states.set(&record.federation_id, member, state);
             }
         }
-        for member in record.keys.keys().filter(|member| record.membership.is_member(member)) {
+        let spoken_to = |member: &&MemberId| record.membership.is_member(member) && contacts.contains_key(*member);
+        for member in record.keys.keys().filter(spoken_to) {
             everybody &= answers.iter().any(|(answered, _)| answered == member);
         }
         if merged != record.membership || record.membership.removed().next().is_some() {
@@ -161,12 +167,17 @@ impl Federator {
         everybody: Option<&BTreeSet<String>>,
     ) -> Result<bool, Failure> {
         let _turn = self.memory.records.take(service).await;
-        let Some(mut record) = self.journal.federation(service).await? else { return Ok(false) };
+        let Some(mut record) = self.known(service).await? else { return Ok(false) };
         if record.federation_id != federation_id {
             return Ok(false);
         }
         let before = record.clone();
         record.membership.merge(other);
+        if planted(Bug::LastHeardWins) {
+            let mut records: BTreeMap<_, _> = before.membership.records().map(own_copy).collect();
+            records.extend(other.records().map(own_copy));
+            record.membership = Membership::from_records(records, record.membership.time());
+        }
         if record.role == Role::Coordinator {
             for (id, was) in before.membership.members() {
                 let now = record.membership.records().find(|(other, _)| *other == id).map(|(_, now)| now);
@@ -182,7 +193,11 @@ impl Federator {
             record.leaving.remove(&id);
         }
         record.membership.acknowledge(&self.own.instance_id);
-        if let Some(living) = everybody {
+        if planted(Bug::TombstoneForgotten) {
+            record.membership.forget(&BTreeSet::new());
+        }
+        // Who is leaving and cannot be reached may still speak as a member.
+        if let Some(living) = everybody.filter(|_| record.leaving.is_empty()) {
             record.membership.forget(living);
         }
         if record == before {
@@ -204,6 +219,7 @@ impl Federator {
         service: &ServiceName,
         invitation: &Invitation,
     ) -> Result<(), Failure> {
+        let _turn = self.memory.records.take(service).await;
         let stored = self.services.get(service).await.map_err(|error| Failure::of_service(error, service))?;
         let Some(stored) = stored else { return Err(Failure::NotFound(service.clone())) };
         if !principal.acts_for(&stored.service.owner) {
@@ -212,11 +228,14 @@ impl Federator {
         if federation_of(&stored.service.definition) != invitation.federation_id {
             return Err(Failure::OtherFederation(service.clone()));
         }
-        let _turn = self.memory.records.take(service).await;
-        let known = self.journal.federation(service).await?;
-        let known = known.filter(|record| record.federation_id == invitation.federation_id);
+        let mut known = self.journal.federation(service).await?;
         if known.as_ref().is_some_and(|record| record.role == Role::Coordinator) {
             return Err(Failure::OtherFederation(service.clone()));
+        }
+        while let Some(other) = known.take_if(|record| record.federation_id != invitation.federation_id) {
+            // A former federation of the service, which a crash kept from being forgotten.
+            self.journal.remove_federation(&other.federation_id, service).await?;
+            known = self.journal.federation(service).await?;
         }
         let mut membership = known.as_ref().map(|record| record.membership.clone()).unwrap_or_default();
         membership.merge(&invitation.exchange.membership);
@@ -254,8 +273,11 @@ impl Federator {
         if exchange.federation_id != holder.federation_id {
             return Err(Failure::OtherFederation(service.clone()));
         }
-        self.absorb(service, &holder.federation_id, &exchange.membership, None).await?;
-        let Some(record) = self.journal.federation(service).await? else {
+        if self.absorb(service, &holder.federation_id, &exchange.membership, None).await? {
+            // Whoever is told that it is known finds it in the definition.
+            self.coordinator_of(service).await?;
+        }
+        let Some(record) = self.known(service).await? else {
             return Err(Failure::NotFound(service.clone()));
         };
         if matches!(record.role, Role::Worker { .. }) {

@@ -14,6 +14,7 @@ use oscar_model::identity::Owner;
 use oscar_model::secret::Secret;
 use oscar_model::service::{Definition, Sensitive, Service};
 
+use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::StoreError;
 use crate::ports::peers::{Call, Condition, MemberState, PeerError, Sighting};
@@ -89,8 +90,10 @@ impl Federator {
 
     /// Carries out what was prepared: everything, or nothing.
     pub async fn execute(&self, prepared: Prepared) -> Result<Arc<Stored>, CreateFailure> {
-        let _working = self.memory.active.begin(&prepared.operation.id);
-        self.journal.put_operation(&prepared.operation).await.map_err(Failure::from)?;
+        let _begun = self.memory.running.begin(&prepared.operation.id);
+        if !planted(Bug::OperationNotStored) {
+            self.journal.put_operation(&prepared.operation).await.map_err(Failure::from)?;
+        }
         self.go_forward(prepared).await
     }
 
@@ -165,14 +168,19 @@ impl Federator {
             .map(|worker| (worker.id.clone(), self.place(whole, &worker.id.cluster_id).unwrap_or_default()))
             .collect();
         let (sightings, mut troubles) = self.look_all(&places, owner, access, &origin.federation_id, sent).await;
+        // Two edits at places that did not hear each other can name one service twice.
+        let doubles: BTreeMap<_, _> =
+            self.doubles(whole).into_iter().map(|outcome| (outcome.member.clone(), outcome)).collect();
         let contacts: BTreeMap<_, _> = places
             .iter()
+            .filter(|(id, _)| !doubles.contains_key(id))
             .map(|(id, place)| {
                 let known = sent.get(id).map(|sent| sent.audience);
                 let audience = sightings.get(id).and_then(|sighting| sighting.audience).or(known);
                 (id.clone(), contact(place, audience))
             })
             .collect();
+        troubles.extend(doubles);
         let refresh_token = self.shared_refresh_token(whole, access, &contacts).await;
         let mut wanted = Vec::new();
         for worker in workers {
@@ -296,6 +304,8 @@ impl Federator {
     async fn go_back(&self, mut operation: Operation) -> Result<Vec<MemberOutcome>, Failure> {
         operation.phase = Phase::Back;
         self.journal.put_operation(&operation).await?;
+        // The name is free at once, whoever can be reached.
+        self.journal.remove_federation(&operation.federation_id, &operation.coordinator).await?;
         let undone = operation.steps.iter().map(|step| async {
             let outcome = self.take_back(&operation, step).await;
             self.note_step(&operation, step, "replica-rolled-back", &outcome).await;
@@ -303,7 +313,6 @@ impl Federator {
         });
         let left: Vec<_> = join_all(undone).await.into_iter().flatten().collect();
         if left.is_empty() {
-            self.journal.remove_federation(&operation.federation_id, &operation.coordinator).await?;
             self.journal.remove_operation(&operation.id).await?;
         }
         Ok(left)
@@ -311,6 +320,9 @@ impl Federator {
 
     async fn take_back(&self, operation: &Operation, step: &Step) -> Result<(), MemberOutcome> {
         let contact = step_contact(operation, step)?;
+        if planted(Bug::UndoSkipped) {
+            return Ok(());
+        }
         let credential = self.credential(&operation.access, &operation.owner, &step.member.cluster_id, contact).await;
         let credential = credential.map_err(|cause| MemberOutcome::new(&step.member, Kind::Credentials, cause))?;
         let call = Call { member: &step.member, contact, owner: &operation.owner, credential: &credential };
@@ -328,10 +340,15 @@ impl Federator {
     /// Returns how many stay open.
     pub async fn recover(&self) -> Result<usize, Failure> {
         let mut open = 0;
-        for operation in self.journal.operations().await? {
+        for mut operation in self.journal.operations().await? {
+            let running = self.memory.running.contains(&operation.id) && !planted(Bug::RunningTakenBack);
             let anothers = self.own.grace > 0 && operation.begun + self.own.grace > self.now();
-            if self.memory.active.contains(&operation.id) || anothers {
+            if running || anothers {
                 continue;
+            }
+            if planted(Bug::OperationRenamed) {
+                self.journal.remove_operation(&operation.id).await?;
+                operation.id = self.new_id();
             }
             if operation.phase == Phase::Forward && self.coordinator_is_stored(&operation).await? {
                 self.journal.remove_operation(&operation.id).await?;

@@ -1,20 +1,20 @@
 //! Changing a federation that is there: what is wanted is stored at once, members follow as they
 //! can be reached.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use oscar_model::fault::Faults;
 use oscar_model::federation::check;
-use oscar_model::federation::edit::{Edit, Unfit, check_additions, edited, follow, member_of};
+use oscar_model::federation::edit::{Edit, Unfit, check_additions, edited, follow, members_of};
 use oscar_model::federation::expand::FEDERATION_ID_ANNOTATION;
 use oscar_model::federation::membership::{Membership, Place};
 use oscar_model::federation::record::{Access, FederationRecord, Role};
 use oscar_model::federation::topology::MemberId;
-use oscar_model::federation::{Federation, Member, Target, Topology};
+use oscar_model::federation::{Federation, Target, Topology};
 use oscar_model::name::ServiceName;
 use oscar_model::service::{Definition, Sensitive, Service};
 
+use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::StoreError;
 use crate::ports::services::Stored;
@@ -32,9 +32,33 @@ pub struct Edited {
 impl Federator {
     /// Changes who is in the federation of a service, wherever in it the service stands.
     pub async fn edit(&self, service: &ServiceName, edit: &Edit, access: Access) -> Result<Edited, Failure> {
-        match self.journal.federation(service).await? {
-            Some(record) if matches!(record.role, Role::Worker { .. }) => self.edit_from_worker(record, edit).await,
-            _ => self.edit_as_coordinator(service, edit, access).await,
+        loop {
+            match self.known(service).await? {
+                Some(record) if matches!(record.role, Role::Worker { .. }) => {
+                    match self.edit_from_worker(record, edit).await {
+                        // News came in between: judged anew.
+                        Err(Failure::RevisionMismatch(_)) => {}
+                        other => return other,
+                    }
+                }
+                None => {
+                    self.refuse_replica(service).await?;
+                    return self.edit_as_coordinator(service, edit, access).await;
+                }
+                Some(_) => return self.edit_as_coordinator(service, edit, access).await,
+            }
+        }
+    }
+
+    /// A replica that was not invited yet has nobody to tell.
+    async fn refuse_replica(&self, service: &ServiceName) -> Result<(), Failure> {
+        let stored = self.services.get(service).await.map_err(|error| Failure::of_service(error, service))?;
+        match stored.filter(|stored| stored.service.definition.is_worker()) {
+            Some(stored) => Err(Failure::Replica {
+                service: service.clone(),
+                coordinator: crate::federation::coordinator_named_in(&stored.service.definition),
+            }),
+            None => Ok(()),
         }
     }
 
@@ -71,7 +95,11 @@ impl Federator {
     async fn edit_as_coordinator(&self, service: &ServiceName, edit: &Edit, access: Access) -> Result<Edited, Failure> {
         let fail = |error: StoreError| Failure::of_service(error, service);
         loop {
-            let stored = self.services.get(service).await.map_err(fail)?;
+            // What others have changed and the definition does not say yet is not undone.
+            let (known, stored) = match self.coordinator_of(service).await? {
+                Some((record, stored)) => (Some(record), Some(stored)),
+                None => (None, self.services.get(service).await.map_err(fail)?),
+            };
             let stored = stored.ok_or_else(|| Failure::NotFound(service.clone()))?;
             let mut sensitive = self.services.reveal(service).await.map_err(fail)?;
             for (id, cluster) in &edit.clusters {
@@ -81,7 +109,8 @@ impl Federator {
             }
             let definition = self.rehearse(&stored.service.definition, edit)?;
             let next = Service { definition, ..stored.service.clone() };
-            match self.store(&stored, next, sensitive, edit, access.grant.clone()).await {
+            let seen = Some(known.as_ref().map(|record| &record.membership));
+            match self.store(&stored, next, sensitive, edit, (seen, access.grant.clone())).await {
                 Err(Failure::RevisionMismatch(_)) => {}
                 Err(failure) => return Err(failure),
                 Ok(_) => break,
@@ -102,24 +131,33 @@ impl Federator {
     ) -> Result<(Arc<Stored>, Edited), Failure> {
         let service = next.name().clone();
         let edit = Edit { delete: true, ..Edit::default() };
-        let stored = self.store(stored, next, sensitive, &edit, access.grant.clone()).await?;
+        let stored = self.store(stored, next, sensitive, &edit, (None, access.grant.clone())).await?;
         let repair = self.reconcile(&service, Some(access)).await?;
         Ok((stored, Edited { troubles: repair.troubles() }))
     }
 
     /// First the membership, then the definition: a crash between the two is mended by the next
-    /// look, because the definition follows.
+    /// look, because the definition follows. Only if the membership is still the one that was
+    /// seen, when somebody has seen one.
     async fn store(
         &self,
         stored: &Stored,
         mut next: Service,
         sensitive: Sensitive,
         edit: &Edit,
-        grant: Option<String>,
+        (seen, grant): (Option<Option<&Membership>>, Option<String>),
     ) -> Result<Arc<Stored>, Failure> {
         let service = next.name().clone();
         let _turn = self.memory.records.take(&service).await;
-        let known = self.journal.federation(&service).await?;
+        let now = self.services.get(&service).await.map_err(|error| Failure::of_service(error, &service))?;
+        if now.is_none_or(|now| now.revision != stored.revision) {
+            // A change that is refused must not have changed who is in the federation.
+            return Err(Failure::RevisionMismatch(service));
+        }
+        let known = self.known(&service).await?;
+        if seen.is_some_and(|seen| seen != known.as_ref().map(|record| &record.membership)) {
+            return Err(Failure::RevisionMismatch(service));
+        }
         let deploys = next.definition.federation.as_ref().is_some_and(Federation::deploys);
         if known.is_some() || deploys {
             let mut record = known.clone().unwrap_or_else(|| self.blank_record(&next));
@@ -183,6 +221,10 @@ impl Federator {
     /// star or a tree the coordinator must hear it now.
     async fn edit_from_worker(&self, record: FederationRecord, edit: &Edit) -> Result<Edited, Failure> {
         let service = record.own.service_name.clone();
+        if !record.membership.is_member(&record.own) {
+            // It is on its way out, and nobody would hear of the change.
+            return Err(Failure::NoFederation(service));
+        }
         let stored = self.services.get(&service).await.map_err(|error| Failure::of_service(error, &service))?;
         let stored = stored.ok_or_else(|| Failure::NotFound(service.clone()))?;
         let definition = &stored.service.definition;
@@ -194,23 +236,23 @@ impl Federator {
         }
         let blank = Federation::blank(service.as_str());
         let block = definition.federation.as_ref().unwrap_or(&blank);
-        let members: Vec<Member> =
-            record.membership.members().map(|(id, known)| member_of(id, &known.attributes.value)).collect();
-        let whole = Federation { members, ..block.clone() };
+        let whole = Federation { members: members_of(&record.membership), ..block.clone() };
         let knows = |id: &str| self.place_known(&record, definition, edit, id).is_some();
         let faults = check_additions(&whole, edit, &knows);
         if !faults.is_empty() {
             return Err(Failure::Invalid(faults));
         }
         let after = edited(&whole, edit).map_err(refuse)?;
-        if after.members.iter().any(|member| MemberId::of(member).as_ref() == Some(&coordinator)) {
-            let mut faults = Faults::default();
-            faults.push("members", coordinator.to_string(), "a replica, not the coordinator of the federation");
-            return Err(Failure::Invalid(faults));
-        }
+        self.check_at_worker(&record, definition, &after, edit)?;
+        let mesh = block.topology == Topology::Mesh;
         let changed = {
             let _turn = self.memory.records.take(&service).await;
-            let mut changed = self.journal.federation(&service).await?.unwrap_or_else(|| record.clone());
+            let now = self.known(&service).await?;
+            if now.as_ref() != Some(&record) {
+                // Judged on what is no longer so.
+                return Err(Failure::RevisionMismatch(service));
+            }
+            let mut changed = record.clone();
             let place = |id: &MemberId| self.place_known(&record, definition, edit, &id.cluster_id).unwrap_or_default();
             follow(&mut changed.membership, &after.members, &place, edit.delete, &self.own.instance_id);
             self.set_duties(&mut changed.membership, edit);
@@ -218,21 +260,45 @@ impl Federator {
             if changed == record {
                 return Ok(Edited::default());
             }
-            self.journal.put_federation(&changed).await?;
+            let kept =
+                if mesh && !planted(Bug::EditNotStored) { changed.clone() } else { at_time_of(&record, &changed) };
+            self.journal.put_federation(&kept).await?;
             changed
         };
         match self.tell_coordinator(&changed).await {
             Ok(()) => Ok(Edited::default()),
-            Err(error) if block.topology == Topology::Mesh => {
+            Err(error) if mesh => {
                 let trouble = format!("{error}; it is told as soon as it can be reached");
                 Ok(Edited { troubles: vec![MemberOutcome::new(&coordinator, Kind::Unreachable, trouble)] })
             }
-            Err(error) => {
-                let _turn = self.memory.records.take(&service).await;
-                self.journal.put_federation(&record).await?;
-                Err(Failure::CoordinatorSilent { coordinator, cause: error.to_string() })
+            Err(error) => Err(Failure::CoordinatorSilent { coordinator, cause: error.to_string() }),
+        }
+    }
+
+    /// What the coordinator would refuse is refused here: it hears of it when it cannot any more.
+    fn check_at_worker(
+        &self,
+        record: &FederationRecord,
+        definition: &Definition,
+        after: &Federation,
+        edit: &Edit,
+    ) -> Result<(), Failure> {
+        let Role::Worker { coordinator, endpoint } = &record.role else { return Ok(()) };
+        let known = |id: &str| self.place_known(record, definition, edit, id);
+        let mut probe = Definition::new(coordinator.service_name.clone(), "", "");
+        probe.cluster_id.clone_from(&coordinator.cluster_id);
+        probe.federation = Some(after.clone());
+        // The token is the coordinator's business.
+        probe.environment.secrets.entry("refresh_token".to_owned()).or_default();
+        let mut faults = check::check(&probe, &|id| known(id).is_some(), true);
+        let mut seen = BTreeSet::from([(endpoint.to_ascii_lowercase(), coordinator.service_name.clone())]);
+        for id in after.members.iter().filter_map(MemberId::of) {
+            let place = known(&id.cluster_id).map(|place| place.url.to_ascii_lowercase()).unwrap_or_default();
+            if !seen.insert((place, id.service_name.clone())) {
+                faults.push("members", id.to_string(), "a service that is not in the federation under another name");
             }
         }
+        if faults.is_empty() { Ok(()) } else { Err(Failure::Invalid(faults)) }
     }
 
     /// Where a cluster is, from all that a worker has heard.
@@ -252,11 +318,22 @@ impl Federator {
 
     /// Takes a worker out of its federation, for whoever removes or changes it by hand: the
     /// coordinator must know first.
-    pub async fn detach(&self, service: &ServiceName) -> Result<(), Failure> {
-        let Some(record) = self.journal.federation(service).await? else { return Ok(()) };
+    ///
+    /// With `discard` the service is about to be removed; otherwise it stays, as somebody's own.
+    pub async fn detach(&self, service: &ServiceName, discard: bool) -> Result<(), Failure> {
+        let Some(record) = self.known(service).await? else { return Ok(()) };
         let Role::Worker { coordinator, .. } = &record.role else { return Ok(()) };
         let mut changed = record.clone();
-        changed.membership.remove(&record.own, false, &self.own.instance_id);
+        let whole = Federation { members: members_of(&record.membership), ..Federation::blank(service.as_str()) };
+        let MemberId { cluster_id, service_name } = record.own.clone();
+        let itself = Target::Oscar { cluster_id, service_name, parent: None };
+        // Who hangs below it hangs above it afterwards.
+        let edit = Edit { remove: vec![itself], reparent: true, ..Edit::default() };
+        if let Ok(after) = edited(&whole, &edit) {
+            let known = |id: &MemberId| record.membership.get(id).map(|known| known.endpoint.value.clone());
+            let place = |id: &MemberId| known(id).unwrap_or_default();
+            follow(&mut changed.membership, &after.members, &place, discard, &self.own.instance_id);
+        }
         changed.membership.acknowledge(&self.own.instance_id);
         self.tell_coordinator(&changed).await.map_err(|error| Failure::CoordinatorSilent {
             coordinator: coordinator.clone(),
@@ -264,6 +341,14 @@ impl Federator {
         })?;
         Ok(self.journal.remove_federation(&record.federation_id, service).await?)
     }
+}
+
+/// What was known before a change, with the time after it: the coordinator may have heard of the
+/// change although its answer was lost, and no other change must carry the same stamp.
+fn at_time_of(before: &FederationRecord, after: &FederationRecord) -> FederationRecord {
+    let records = before.membership.records().map(|(id, known)| (id.clone(), known.clone())).collect();
+    let membership = Membership::from_records(records, after.membership.time());
+    FederationRecord { membership, ..before.clone() }
 }
 
 fn refuse(unfit: Unfit) -> Failure {

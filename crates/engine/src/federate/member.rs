@@ -15,6 +15,7 @@ use oscar_model::service::{
     Definition, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE_ANNOTATION, Sensitive, Service, WORKER_ANNOTATION,
 };
 
+use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::journal::Journal;
 use crate::ports::services::{Services, Stored};
@@ -81,11 +82,13 @@ impl Member {
         }
         match annotation(&stored.service.definition, FEDERATION_ID_ANNOTATION) {
             id if id == federation_id => {
-                if annotation(&stored.service.definition, OPERATION_ANNOTATION) == operation {
+                let same = annotation(&stored.service.definition, OPERATION_ANNOTATION) == operation;
+                if same && !planted(Bug::FormerOverwritten) {
                     return Ok(());
                 }
             }
             "" => self.keep(&name, &adopted(&federation_id), Some(&stored)).await?,
+            _ if planted(Bug::OthersTaken) => {}
             _ => return Err(Failure::Exists(name)),
         }
         self.keep(&name, &operation, Some(&stored)).await?;
@@ -110,11 +113,7 @@ impl Member {
         delete: bool,
     ) -> Result<(), Failure> {
         self.leave(owner, name, federation_id, delete).await?;
-        let earlier = self.journal.federation(name).await?.filter(|record| record.federation_id == federation_id);
-        if earlier.is_some_and(|record| record.role != Role::Coordinator) {
-            self.journal.remove_federation(federation_id, name).await?;
-        }
-        Ok(())
+        self.forget_membership(name, federation_id).await
     }
 
     async fn leave(
@@ -137,6 +136,7 @@ impl Member {
         let earlier = annotation(&stored.service.definition, OPERATION_ANNOTATION).to_owned();
         self.journal.forget_former(name, &earlier).await?;
         let kept = self.journal.former(name, &adopted(federation_id)).await?;
+        let kept = kept.filter(|_| !planted(Bug::AdoptedDeleted));
         if let Some((service, sensitive)) = kept.and_then(|former| former.service) {
             let replaced = self.services.replace(service, sensitive, &stored.revision).await;
             replaced.map_err(|error| Failure::of_service(error, name))?;
@@ -197,14 +197,44 @@ impl Member {
         Ok(())
     }
 
+    /// Forgets what is kept of a service, but for what a rollback or the end of its federation
+    /// would put back.
+    pub(crate) async fn forget_needless(&self, name: &ServiceName) -> Result<(), Failure> {
+        let stored = self.get(name).await?.filter(|stored| stored.service.definition.is_worker());
+        let needed = stored.map(|stored| {
+            let definition = &stored.service.definition;
+            let federation_id = annotation(definition, FEDERATION_ID_ANNOTATION);
+            [annotation(definition, OPERATION_ANNOTATION).to_owned(), adopted(federation_id)]
+        });
+        self.forget_but(name, needed.as_ref().map_or(&[], |needed| needed)).await
+    }
+
+    /// Forgets everything that is kept of a service.
+    pub(crate) async fn forget_all(&self, name: &ServiceName) -> Result<(), Failure> {
+        self.forget_but(name, &[]).await
+    }
+
+    async fn forget_but(&self, name: &ServiceName, needed: &[String]) -> Result<(), Failure> {
+        for (of, label) in self.journal.formers().await? {
+            if of == *name && !needed.contains(&label) {
+                self.journal.forget_former(name, &label).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// What is no longer a replica is in no federation.
-    async fn forget_membership(&self, name: &ServiceName, federation_id: &str) -> Result<(), Failure> {
+    pub(crate) async fn forget_membership(&self, name: &ServiceName, federation_id: &str) -> Result<(), Failure> {
         let stored = self.get(name).await?;
         let still = stored
             .is_some_and(|stored| annotation(&stored.service.definition, FEDERATION_ID_ANNOTATION) == federation_id);
-        let record = self.journal.federation(name).await?;
-        let worker = record.is_some_and(|record| record.role != Role::Coordinator);
-        if !still && worker {
+        let records = self.journal.federations().await?;
+        let known = records.iter().any(|record| {
+            record.federation_id == federation_id
+                && record.own.service_name == *name
+                && record.role != Role::Coordinator
+        });
+        if !still && known {
             self.journal.remove_federation(federation_id, name).await?;
         }
         Ok(())
@@ -227,6 +257,9 @@ impl Member {
                 Some((stored.service.clone(), sensitive))
             }
         };
+        if planted(Bug::FormerOverwritten) {
+            self.journal.forget_former(name, label).await?;
+        }
         Ok(self.journal.keep_former(&Former { name: name.clone(), label: label.to_owned(), service }).await?)
     }
 }

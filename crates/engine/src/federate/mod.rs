@@ -17,18 +17,19 @@ mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use oscar_model::federation::expand::FEDERATION_ID_ANNOTATION;
 use oscar_model::federation::membership::Place;
 use oscar_model::federation::plan::Obstacle;
-use oscar_model::federation::record::{AuditRecord, Contact, Seconds};
+use oscar_model::federation::record::{AuditRecord, Contact, FederationRecord, Seconds};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::identity::Owner;
 use oscar_model::name::ServiceName;
 use oscar_model::service::{Cluster, Definition, Sensitive};
 
+use crate::failure::Failure;
 use crate::ports::audit::Audit;
 use crate::ports::clock::{Clock, Entropy};
 use crate::ports::journal::Journal;
@@ -77,32 +78,6 @@ pub struct Own {
     pub grace: Seconds,
 }
 
-/// Operations by id, each as long as somebody works on it.
-#[derive(Clone, Default)]
-struct Active(Arc<Mutex<BTreeSet<String>>>);
-
-struct Working {
-    active: Active,
-    id: String,
-}
-
-impl Active {
-    fn begin(&self, id: &str) -> Working {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
-        Working { active: self.clone(), id: id.to_owned() }
-    }
-
-    fn contains(&self, id: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
-    }
-}
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        self.active.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
-    }
-}
-
 /// What is known as long as the manager runs.
 #[derive(Default)]
 pub struct Memory {
@@ -112,10 +87,41 @@ pub struct Memory {
     records: Turns,
     /// One look and repair at a time for each service.
     repairs: Turns,
-    /// Creates that are under way here: nobody may take them for what a crash left.
-    active: Active,
+    /// Creates that are under way here: nobody else takes them back.
+    running: Running,
     /// Something changed; somebody should look before the next tick.
     pub(crate) nudge: tokio::sync::Notify,
+}
+
+/// The ids of operations that somebody is carrying out.
+#[derive(Default)]
+struct Running(Mutex<BTreeSet<String>>);
+
+impl Running {
+    fn ids(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As long as what is returned lives; also when its task is dropped half-way.
+    fn begin(&self, id: &str) -> Begun<'_> {
+        self.ids().insert(id.to_owned());
+        Begun { running: self, id: id.to_owned() }
+    }
+
+    fn contains(&self, id: &str) -> bool {
+        self.ids().contains(id)
+    }
+}
+
+struct Begun<'a> {
+    running: &'a Running,
+    id: String,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.running.ids().remove(&self.id);
+    }
 }
 
 /// What became of one member.
@@ -215,6 +221,22 @@ impl Federator {
         whole
     }
 
+    /// The federation that a service is in. A crash may have left the record of another one that
+    /// never came about or has ended: the definition tells which one counts.
+    pub(crate) async fn known(&self, service: &ServiceName) -> Result<Option<FederationRecord>, Failure> {
+        let Some(record) = self.journal.federation(service).await? else { return Ok(None) };
+        let stored = self.services.get(service).await.map_err(|error| Failure::of_service(error, service))?;
+        let Some(stored) = stored else { return Ok(None) };
+        let id = federation_of(&stored.service.definition);
+        if record.federation_id == id {
+            return Ok(Some(record));
+        }
+        let mut records = self.journal.federations().await?.into_iter();
+        Ok(records.find(|record| {
+            record.deleted.is_none() && record.own.service_name == *service && record.federation_id == id
+        }))
+    }
+
     pub(crate) async fn note(&self, owner: &Owner, act: &str, service: &ServiceName, target: &str, outcome: &str) {
         let record = AuditRecord {
             at: self.now(),
@@ -233,9 +255,9 @@ impl Federator {
         &self,
         service: &ServiceName,
         grant: Option<String>,
-    ) -> Result<Option<String>, crate::Failure> {
+    ) -> Result<Option<String>, Failure> {
         let _turn = self.memory.records.take(service).await;
-        let Some(mut record) = self.journal.federation(service).await? else { return Ok(None) };
+        let Some(mut record) = self.known(service).await? else { return Ok(None) };
         let former = std::mem::replace(&mut record.access.grant, grant);
         self.journal.put_federation(&record).await?;
         self.memory.nudge.notify_one();

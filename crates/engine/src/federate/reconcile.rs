@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use oscar_model::federation::edit::projected;
 use oscar_model::federation::expand::Audience;
+use oscar_model::federation::membership::Place;
 use oscar_model::federation::plan::{Act, Found, Step, depart};
 use oscar_model::federation::record::{Access, Contact, Echo, FederationRecord, Leaving, Role, Sent};
 use oscar_model::federation::sync::in_sync;
@@ -15,6 +16,7 @@ use oscar_model::secret::Secret;
 use oscar_model::service::{Definition, Sensitive};
 use sha2::{Digest as _, Sha256};
 
+use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::StoreError;
 use crate::ports::peers::{Call, Condition, MemberState, Sighting};
@@ -44,11 +46,10 @@ impl Federator {
     /// makes no write. Nothing happens for a worker: its coordinator does it.
     pub async fn reconcile(&self, service: &ServiceName, access: Option<Access>) -> Result<Repair, Failure> {
         let _one = self.memory.repairs.take(service).await;
-        let Some(record) = self.journal.federation(service).await? else { return Ok(Repair::default()) };
-        if record.role != Role::Coordinator {
+        let Some((record, stored)) = self.coordinator_of(service).await? else {
+            self.forget_unborn(service).await?;
             return Ok(Repair::default());
-        }
-        let Some(stored) = self.coordinator_of(&record).await? else { return Ok(Repair::default()) };
+        };
         let sensitive = self.services.reveal(service).await.map_err(|error| Failure::of_service(error, service))?;
         let access = access_of(&record, &stored.service.definition, &sensitive, access);
         let whole = with_secrets(&self.with_registry(&stored.service.definition), &sensitive);
@@ -65,26 +66,48 @@ impl Federator {
         Ok(repair)
     }
 
-    /// The coordinator's stored definition, brought to what the membership says.
-    pub(crate) async fn coordinator_of(&self, record: &FederationRecord) -> Result<Option<Arc<Stored>>, Failure> {
-        let name = &record.own.service_name;
+    /// What is known of the federation that a service coordinates, and the service's stored
+    /// definition, brought to what the membership says.
+    pub(crate) async fn coordinator_of(
+        &self,
+        name: &ServiceName,
+    ) -> Result<Option<(FederationRecord, Arc<Stored>)>, Failure> {
+        // Nobody edits the one while the other is brought to it.
+        let _turn = self.memory.records.take(name).await;
+        let record = self.known(name).await?;
+        let Some(record) = record.filter(|record| record.role == Role::Coordinator) else { return Ok(None) };
         loop {
             let stored = self.services.get(name).await.map_err(|error| Failure::of_service(error, name))?;
             let ours = stored.filter(|stored| federation_of(&stored.service.definition) == record.federation_id);
             let Some(stored) = ours else { return Ok(None) };
             let registry = |id: &str| self.place(&Definition::new(name.clone(), "", ""), id);
-            let Some(definition) = projected(&stored.service.definition, &record.membership, &registry) else {
-                return Ok(Some(stored));
+            let projected = projected(&stored.service.definition, &record.membership, &registry);
+            let Some(definition) = projected.filter(|_| !planted(Bug::NotProjected)) else {
+                return Ok(Some((record, stored)));
             };
             let mut sensitive = self.services.reveal(name).await.map_err(|error| Failure::of_service(error, name))?;
             sensitive.cluster_passwords.retain(|id, _| definition.clusters.contains_key(id));
             let service = oscar_model::service::Service { definition, ..stored.service.clone() };
             match self.services.replace(service, sensitive, &stored.revision).await {
-                Ok(stored) => return Ok(Some(stored)),
+                Ok(stored) => return Ok(Some((record, stored))),
                 Err(StoreError::Conflict) => {}
                 Err(error) => return Err(Failure::of_service(error, name)),
             }
         }
+    }
+
+    /// A crash came between writing down who is to be in a federation and the definition that
+    /// begins it: nobody was told that it had begun, and nothing was sent to anybody.
+    async fn forget_unborn(&self, name: &ServiceName) -> Result<(), Failure> {
+        let _turn = self.memory.records.take(name).await;
+        let Some(record) = self.journal.federation(name).await? else { return Ok(()) };
+        let creates = self.journal.operations().await?;
+        let begins = creates.iter().any(|operation| operation.federation_id == record.federation_id);
+        let born = self.known(name).await?.is_some_and(|known| known.federation_id == record.federation_id);
+        if record.role == Role::Coordinator && record.sent.is_empty() && !begins && !born {
+            self.journal.remove_federation(&record.federation_id, name).await?;
+        }
+        Ok(())
     }
 
     async fn repair(&self, round: &mut Round<'_>, survey: &Survey, token: &Secret) -> Repair {
@@ -189,7 +212,7 @@ impl Federator {
         let mut repair = Repair::default();
         for (id, outcome) in join_all(leavings).await {
             let gone = outcome.as_ref().is_none_or(|outcome| outcome.kind == Kind::Well);
-            if gone {
+            if gone || planted(Bug::LeavingForgotten) {
                 repair.written += usize::from(outcome.is_some());
                 round.changes.departed.push(id.clone());
             }
@@ -208,6 +231,14 @@ impl Federator {
         leaving: &Leaving,
     ) -> Option<MemberOutcome> {
         let contact = &leaving.contact;
+        let is_same = |other: &MemberId, place: &Place| {
+            other.service_name == id.service_name && place.url.eq_ignore_ascii_case(&contact.endpoint)
+        };
+        let mut staying = record.membership.members().filter(|_| record.deleted.is_none());
+        if staying.any(|(other, known)| is_same(other, &known.endpoint.value)) {
+            // The service stays, under another name of its cluster.
+            return None;
+        }
         let credential = match self.credential(access, &record.owner, &id.cluster_id, contact).await {
             Ok(credential) => credential,
             Err(cause) => return Some(MemberOutcome::new(id, Kind::Credentials, cause)),
@@ -264,6 +295,9 @@ impl Federator {
         let found =
             found.into_iter().find(|record| record.federation_id == seen.federation_id && record.own == seen.own);
         let Some(mut record) = found else { return Ok(seen.clone()) };
+        if planted(Bug::StaleRecordWritten) {
+            record = seen.clone();
+        }
         for (id, sent) in changes.sent {
             if sent.audience == Audience::Ours && !record.keys.contains_key(&id) {
                 record.keys.insert(id.clone(), self.new_key());
@@ -365,7 +399,8 @@ fn correct(
         Some(Sighting { found: Found::Replica { definition, .. }, audience }) => Some((definition, *audience)),
         _ => None,
     };
-    let other_secrets = sent.is_some_and(|sent| sent.secrets != digest);
+    // What is not known to have arrived may be older.
+    let other_secrets = sent.is_none_or(|sent| sent.secrets != digest) && !planted(Bug::SecretsIgnored);
     match (planned, replica) {
         (Some(step), Some((found, Some(Audience::Foreign)))) if step.act == Act::Update && !other_secrets => {
             let fresh = sent.is_some_and(|sent| sent.echo.is_none());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use oscar_model::federation::edit::member_of;
+use oscar_model::federation::edit::{member_of, members_of};
 use oscar_model::federation::membership::Duty;
 use oscar_model::federation::record::{FederationRecord, Role, Seconds};
 use oscar_model::federation::topology::{Graph as Edges, MemberId};
@@ -54,7 +54,7 @@ pub struct Node {
 
 impl Federator {
     pub async fn view(&self, service: &ServiceName, definition: &Definition) -> Result<View, Failure> {
-        let record = self.journal.federation(service).await?;
+        let record = self.known(service).await?;
         let blank = Federation::blank(service.as_str());
         let federation = definition.federation.as_ref().unwrap_or(&blank);
         let Some(record) = record else {
@@ -157,6 +157,5 @@ pub(crate) fn coordinator_of(record: &FederationRecord) -> MemberId {
 
 /// The block of a definition with every member of the federation in it.
 fn whole(federation: &Federation, record: &FederationRecord) -> Federation {
-    let members = record.membership.members().map(|(id, known)| member_of(id, &known.attributes.value)).collect();
-    Federation { members, ..federation.clone() }
+    Federation { members: members_of(&record.membership), ..federation.clone() }
 }

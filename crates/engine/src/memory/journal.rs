@@ -75,6 +75,10 @@ impl Journal for MemoryJournal {
         Ok(self.state().formers.get(&(name.clone(), label.to_owned())).cloned())
     }
 
+    async fn formers(&self) -> Result<Vec<(ServiceName, String)>, StoreError> {
+        Ok(self.state().formers.keys().cloned().collect())
+    }
+
     async fn forget_former(&self, name: &ServiceName, label: &str) -> Result<(), StoreError> {
         self.state().formers.remove(&(name.clone(), label.to_owned()));
         Ok(())

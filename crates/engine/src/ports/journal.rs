@@ -34,5 +34,9 @@ pub trait Journal: Send + Sync {
 
     async fn former(&self, name: &ServiceName, label: &str) -> Result<Option<Former>, StoreError>;
 
+    /// The name and the label of everything that is kept: a crash may have left what nobody will
+    /// ask for.
+    async fn formers(&self) -> Result<Vec<(ServiceName, String)>, StoreError>;
+
     async fn forget_former(&self, name: &ServiceName, label: &str) -> Result<(), StoreError>;
 }

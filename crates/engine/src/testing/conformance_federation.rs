@@ -224,6 +224,10 @@ async fn the_first_former_wins(store: &dyn Journal, prefix: &str) {
     assert_eq!(store.former(&name, "op").await, Ok(Some(first)), "as it was kept first, secrets and all");
     assert_eq!(store.former(&name, "adopted:5f0e1c6a").await, Ok(Some(nothing.clone())), "each label has its own");
     assert_eq!(store.former(&name_of(&format!("{prefix}else")), "op").await, Ok(None));
+    let mut kept = store.formers().await.expect("listed");
+    kept.retain(|(of, _)| *of == name);
+    kept.sort();
+    assert_eq!(kept, [(name.clone(), "adopted:5f0e1c6a".to_owned()), (name.clone(), "op".to_owned())]);
     store.forget_former(&name, "op").await.expect("forgotten");
     store.forget_former(&name, "op").await.expect("what is not there is forgotten already");
     assert_eq!(store.former(&name, "op").await, Ok(None));

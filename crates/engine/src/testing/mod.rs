@@ -4,3 +4,5 @@ pub mod conformance;
 pub mod conformance_federation;
 pub mod make;
 pub mod world;
+
+pub use crate::bugs::{Bug, with_bug};

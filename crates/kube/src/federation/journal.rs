@@ -185,6 +185,11 @@ impl Journal for KubeJournal {
         found.as_ref().map(read).transpose()
     }
 
+    async fn formers(&self) -> Result<Vec<(ServiceName, String)>, StoreError> {
+        let formers: Vec<Former> = self.all(Kind::Former).await?;
+        Ok(formers.into_iter().map(|former| (former.name, former.label)).collect())
+    }
+
     async fn forget_former(&self, name: &ServiceName, label: &str) -> Result<(), StoreError> {
         self.remove(Entry { kind: Kind::Former, key: &[name.as_str(), label] }).await
     }

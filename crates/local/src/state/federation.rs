@@ -201,6 +201,11 @@ impl Journal for LocalStore {
         self.one(&FORMERS, sql, &[name.as_str(), label]).await
     }
 
+    async fn formers(&self) -> Result<Vec<(ServiceName, String)>, StoreError> {
+        let kept: Vec<Former> = self.all(&FORMERS).await?;
+        Ok(kept.into_iter().map(|former| (former.name, former.label)).collect())
+    }
+
     async fn forget_former(&self, name: &ServiceName, label: &str) -> Result<(), StoreError> {
         self.delete(&FORMERS, &[name.as_str(), label]).await
     }

@@ -6,7 +6,7 @@ use crate::fault::{Faults, join, quoted};
 use crate::service::storage::StorageProviders;
 use crate::service::{Cluster, Definition};
 
-use super::membership::{Attributes, Duty, Membership, Place};
+use super::membership::{Attributes, Duty, Membership, Place, Record};
 use super::topology::{MemberId, find_parent};
 use super::{Federation, Member, Target, Topology};
 
@@ -197,18 +197,16 @@ pub fn projected(
     registry: &dyn Fn(&str) -> Option<Place>,
 ) -> Option<Definition> {
     let federation = definition.federation.as_ref().filter(|federation| federation.topology != Topology::None)?;
+    let listed = members_of(membership).into_iter();
+    let mut known: BTreeMap<_, _> = listed.filter_map(|member| Some((MemberId::of(&member)?, member))).collect();
     let mut members: Vec<Member> = Vec::new();
     for member in &federation.members {
         match MemberId::of(member) {
             None => members.push(member.clone()),
-            Some(id) => members.extend(membership.get(&id).map(|record| member_of(&id, &record.attributes.value))),
+            Some(id) => members.extend(known.remove(&id)),
         }
     }
-    for (id, record) in membership.members() {
-        if !members.iter().any(|member| MemberId::of(member).as_ref() == Some(id)) {
-            members.push(member_of(id, &record.attributes.value));
-        }
-    }
+    members.extend(known.into_values());
     let mut clusters = definition.clusters.clone();
     for (id, record) in membership.members() {
         let place = &record.endpoint.value;
@@ -235,6 +233,38 @@ pub fn projected(
         clusters,
         ..definition.clone()
     })
+}
+
+/// Everybody in a membership, as a definition lists them. Edits at places that did not hear each
+/// other can hang a member below one that is gone, or make a circle of a tree: then the member
+/// hangs on the coordinator.
+pub fn members_of(membership: &Membership) -> Vec<Member> {
+    let ids = membership.members().map(|(id, _)| id.clone()).collect();
+    let parent_of = |record: &Record| find_parent(record.attributes.value.parent.as_deref()?, &ids);
+    let mut parents: BTreeMap<_, _> =
+        membership.members().filter_map(|(id, record)| Some((id.clone(), parent_of(record)?))).collect();
+    for id in &ids {
+        if climbs_to_itself(&parents, id) {
+            parents.remove(id);
+        }
+    }
+    let mended = |id: &MemberId, record: &Record| {
+        let parent = record.attributes.value.parent.clone().filter(|_| parents.contains_key(id));
+        member_of(id, &Attributes { parent, ..record.attributes.value.clone() })
+    };
+    membership.members().map(|(id, record)| mended(id, record)).collect()
+}
+
+fn climbs_to_itself(parents: &BTreeMap<MemberId, MemberId>, id: &MemberId) -> bool {
+    let mut above = parents.get(id);
+    for _ in 0..parents.len() {
+        match above {
+            Some(other) if other == id => return true,
+            Some(other) => above = parents.get(other),
+            None => return false,
+        }
+    }
+    false
 }
 
 /// A member as a definition lists it.
@@ -351,5 +381,22 @@ mod tests {
         assert_eq!(after.federation.as_ref().map(|federation| federation.members.len()), Some(2));
         assert_eq!(after.clusters.keys().collect::<Vec<_>>(), ["b"], "the registry knows a");
         assert_eq!(projected(&after, &membership, &registry), None);
+    }
+
+    #[test]
+    fn a_member_below_nobody_or_in_a_circle_hangs_on_the_coordinator() {
+        let place = |_: &MemberId| Place::new("https://somewhere", true);
+        let mut membership = Membership::default();
+        let members = [("a", Some("b")), ("b", Some("a")), ("c", Some("gone")), ("d", Some("a"))];
+        let members = members.map(|(id, parent)| mk_member(id, parent));
+        follow(&mut membership, &members, &place, true, "one");
+        let parents: Vec<_> = members_of(&membership)
+            .into_iter()
+            .map(|member| match member.target {
+                Target::Oscar { parent, .. } => parent,
+                Target::Endpoint { .. } => None,
+            })
+            .collect();
+        assert_eq!(parents, [None, Some("a".to_owned()), None, Some("a".to_owned())]);
     }
 }

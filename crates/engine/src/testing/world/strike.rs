@@ -409,6 +409,10 @@ impl Journal for Fated<dyn Journal> {
         self.call(self.inner.former(name, label)).await
     }
 
+    async fn formers(&self) -> Result<Vec<(ServiceName, String)>, StoreError> {
+        self.call(self.inner.formers()).await
+    }
+
     async fn forget_former(&self, name: &ServiceName, label: &str) -> Result<(), StoreError> {
         self.call(self.inner.forget_former(name, label)).await
     }

@@ -1,0 +1,221 @@
+//! Replicas that coordinators of other clusters deploy here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use oscar_model::access::{Action as Wish, decide};
+use oscar_model::federation::edit::{Edit, is_same};
+use oscar_model::federation::expand::OPERATION_ANNOTATION;
+use oscar_model::federation::plan::Found;
+use oscar_model::federation::record::{Access, Role};
+use oscar_model::federation::sync::in_sync;
+use oscar_model::federation::topology::MemberId;
+use oscar_model::identity::Principal;
+use oscar_model::name::ServiceName;
+use oscar_model::secret::Secret;
+use oscar_model::service::{Definition, Sensitive, Service};
+
+use crate::bugs::{Bug, planted};
+use crate::deploy::{Action, Change, Former, Terms, done, is_token, owner_of};
+use crate::failure::Failure;
+use crate::federate::federation_of;
+use crate::federation::coordinator_named_in;
+use crate::manager::Manager;
+use crate::ports::peers::Invitation;
+use crate::ports::services::Stored;
+
+impl Manager {
+    /// A replica is its coordinator's; whoever wants it for himself takes it out first.
+    /// With `discard` he does not want it at all.
+    pub(crate) async fn release_replica(&self, stored: &Stored, terms: &Terms, discard: bool) -> Result<(), Failure> {
+        let definition = &stored.service.definition;
+        if !definition.is_worker() || federation_of(definition).is_empty() {
+            return Ok(());
+        }
+        if !terms.detach {
+            let service = stored.service.name().clone();
+            return Err(Failure::Replica { service, coordinator: coordinator_named_in(definition) });
+        }
+        if terms.dry_run || planted(Bug::LeavesSilently) {
+            Ok(())
+        } else {
+            self.federator.detach(stored.service.name(), discard).await
+        }
+    }
+
+    /// A coordinator of our kind writes a replica here: creates it, takes over a plain service of
+    /// the owner's, or updates it.
+    pub(crate) async fn deploy_replica(
+        &self,
+        principal: &Principal,
+        mut definition: Definition,
+        token: &Secret,
+        terms: &Terms,
+    ) -> Result<Change, Failure> {
+        let name = definition.name.clone();
+        let _turn = self.turns.take(&name).await;
+        let stored = match self.stored_for(principal, &name).await {
+            Ok(stored) => Some(stored),
+            Err(Failure::NotFound(_)) => None,
+            Err(failure) => return Err(failure),
+        };
+        if let Some(stored) = &stored {
+            if !decide(principal, Wish::Change, &stored.service) {
+                let visible = decide(principal, Wish::See, &stored.service);
+                return Err(if visible { Failure::NotOwner(name) } else { Failure::NotVisible(name) });
+            }
+            if let Some(change) = self.written_by_hand(stored, &definition, terms).await? {
+                return Ok(change);
+            }
+        }
+        let former = stored.as_ref().map_or(Former::None, |stored| Former::Of(&stored.service.definition));
+        self.complete(principal, &mut definition, former).await?;
+        let action = if stored.is_some() { Action::Update } else { Action::Create };
+        let (owner, owner_name) = owner_of(principal);
+        let namespace = self.onboarding.home(&owner, &owner_name).await?.namespace;
+        if terms.dry_run {
+            let _ = Sensitive::take_from(&mut definition);
+            let service =
+                Service { definition, owner, owner_name, token: token.clone(), namespace, bucket_list: Vec::new() };
+            return Ok(Change { action, service, revision: None, federation: None });
+        }
+        let token = if is_token(token.expose()) { token.clone() } else { self.new_token() };
+        self.member().deploy(principal, &namespace, definition, &token).await?;
+        let stored = self.stored(&name).await?;
+        Ok(done(action, &stored))
+    }
+
+    /// Writes that carry the marks of a replica and yet are not its coordinator's: somebody sent
+    /// back what he was shown, or a foreign mesh worker tells its coordinator of members.
+    async fn written_by_hand(
+        &self,
+        stored: &Arc<Stored>,
+        definition: &Definition,
+        terms: &Terms,
+    ) -> Result<Option<Change>, Failure> {
+        let name = stored.service.name();
+        let there = &stored.service.definition;
+        if self.is_coordinator(name).await? {
+            if federation_of(there) != federation_of(definition) {
+                return Err(Failure::Exists(name.clone()));
+            }
+            let edit = additions(there, definition);
+            if !terms.dry_run && !edit.is_empty() {
+                self.federator.edit(name, &edit, Access::default()).await?;
+            }
+            let stored = self.stored(name).await?;
+            return Ok(Some(done(Action::Update, &stored)));
+        }
+        let same_operation =
+            there.annotations.get(OPERATION_ANNOTATION) == definition.annotations.get(OPERATION_ANNOTATION);
+        let again = planted(Bug::FormerOverwritten);
+        if federation_of(there) != federation_of(definition) || !same_operation || again {
+            return Ok(None);
+        }
+        if in_sync(definition, there) || terms.dry_run {
+            return Ok(Some(done(Action::Nothing, stored)));
+        }
+        Err(Failure::Replica { service: name.clone(), coordinator: coordinator_named_in(there) })
+    }
+
+    /// What a coordinator of that federation finds under a name here.
+    pub async fn look_at_replica(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        federation_id: &str,
+    ) -> Result<Found, Failure> {
+        self.member().look(principal, name, federation_id).await
+    }
+
+    /// Whether a replica was a plain service before.
+    pub async fn is_adopted(&self, stored: &Stored) -> bool {
+        let federation_id = federation_of(&stored.service.definition);
+        if federation_id.is_empty() || !stored.service.definition.is_worker() {
+            return false;
+        }
+        self.member().is_adopted(stored.service.name(), federation_id).await
+    }
+
+    pub async fn withdraw_replica(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        federation_id: &str,
+        delete: bool,
+    ) -> Result<(), Failure> {
+        self.may_touch(principal, name).await?;
+        let _turn = self.turns.take(name).await;
+        self.member().withdraw(principal, name, federation_id, delete).await
+    }
+
+    pub async fn undo_replica(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        operation: &str,
+    ) -> Result<(), Failure> {
+        self.may_touch(principal, name).await?;
+        let _turn = self.turns.take(name).await;
+        self.member().undo(principal, name, operation).await
+    }
+
+    /// What is not there anybody may leave alone; what is there is its owner's.
+    async fn may_touch(&self, principal: &Principal, name: &ServiceName) -> Result<(), Failure> {
+        match self.in_charge(principal, name).await {
+            Ok(_) | Err(Failure::NotFound(_)) => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    pub async fn join(
+        &self,
+        principal: &Principal,
+        name: &ServiceName,
+        invitation: &Invitation,
+    ) -> Result<(), Failure> {
+        let _turn = self.turns.take(name).await;
+        self.federator.accept(principal, name, invitation).await
+    }
+
+    /// A service that was a replica is somebody's own, or gone: what it was before is not needed.
+    pub(crate) async fn forget_replica(&self, former: &Stored) -> Result<(), Failure> {
+        let definition = &former.service.definition;
+        if !definition.is_worker() || federation_of(definition).is_empty() {
+            return Ok(());
+        }
+        self.member().forget_all(former.service.name()).await
+    }
+
+    /// Forgets what a crash kept from being forgotten: what was kept for services that are no
+    /// replicas, and federations that they are not in.
+    pub(crate) async fn tidy_replicas(&self) -> Result<(), Failure> {
+        let journal = &self.federator.journal;
+        let names: BTreeSet<_> = journal.formers().await?.into_iter().map(|(name, _)| name).collect();
+        for name in names {
+            let _turn = self.turns.take(&name).await;
+            self.member().forget_needless(&name).await?;
+        }
+        let records = journal.federations().await?;
+        for record in records.iter().filter(|record| record.role != Role::Coordinator) {
+            let name = &record.own.service_name;
+            let _turn = self.turns.take(name).await;
+            self.member().forget_membership(name, &record.federation_id).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Members that a foreign worker knows and its coordinator does not.
+fn additions(coordinator: &Definition, told: &Definition) -> Edit {
+    let known = coordinator.federation.iter().flat_map(|federation| &federation.members);
+    let known: Vec<_> = known.collect();
+    let own = MemberId::own(coordinator);
+    let told_members = told.federation.iter().flat_map(|federation| &federation.members);
+    let add = told_members
+        .filter(|member| MemberId::of(member).is_some_and(|id| id != own))
+        .filter(|member| !known.iter().any(|known| is_same(&known.target, &member.target)))
+        .cloned()
+        .collect();
+    Edit { add, ..Edit::default() }
+}

@@ -1,0 +1,57 @@
+//! Who is in a federation is who was put there by the last word that was acknowledged.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use oscar_model::federation::topology::MemberId;
+
+use super::super::ground::Ground;
+use super::super::ledger::{Entry, Ledger, Outcome, Spot};
+use super::super::story::Violation;
+use super::End;
+
+pub(super) fn check(ground: &Arc<Ground>, end: &End, found: &mut Vec<Violation>) {
+    let ledger = ground.ledger();
+    for (site, record) in end.coordinated() {
+        let spot = (site, record.own.service_name.clone());
+        let entries = entries_of(&ledger, &spot);
+        let named: BTreeSet<&MemberId> =
+            entries.iter().flat_map(|entry| entry.meaning.adds.iter().chain(&entry.meaning.removes)).collect();
+        for member in named {
+            let there = record.membership.is_member(member);
+            let adds: Vec<&Entry> = entries.iter().filter(|e| e.meaning.adds.contains(member)).copied().collect();
+            let removes: Vec<&Entry> = entries.iter().filter(|e| e.meaning.removes(member)).copied().collect();
+            // What was said at a member that has left since may have left with it.
+            let stays = |entry: &&Entry| {
+                entry.spot == spot || entry.own.as_ref().is_some_and(|own| record.membership.is_member(own))
+            };
+            let heard: Vec<&Entry> = adds.iter().copied().filter(stays).collect();
+            if !there && is_settled(&heard, &removes) {
+                let text = format!("{member} of {} at c{site} was added, not removed, and is not there", spot.1);
+                found.push(Violation::new("I8: no member is lost that was added", text));
+            }
+            if there && is_settled(&removes, &adds) {
+                let text = format!("{member} of {} at c{site} was removed, not added again, and is there", spot.1);
+                found.push(Violation::new("I8: no member is there that was removed", text));
+            }
+        }
+    }
+}
+
+fn entries_of<'a>(ledger: &'a Ledger, spot: &Spot) -> Vec<&'a Entry> {
+    let concerned = ledger.entries.iter().filter(|entry| entry.federation.as_ref() == Some(spot));
+    concerned.filter(|entry| !matches!(entry.outcome, Outcome::Refused(_))).collect()
+}
+
+/// Whether something was acknowledged and the opposite cannot have been said after it, whichever
+/// of two managers that do not hear each other counts as the later one.
+fn is_settled(said: &[&Entry], opposite: &[&Entry]) -> bool {
+    said.iter().filter(|entry| entry.outcome == Outcome::Done).any(|entry| {
+        opposite.iter().all(|other| {
+            let before = other.ended.is_some_and(|ended| ended < entry.begun);
+            // Whoever is in a federation knows that it was founded.
+            let same_place = other.spot == entry.spot || other.founds;
+            before && same_place && other.outcome == Outcome::Done
+        })
+    })
+}
