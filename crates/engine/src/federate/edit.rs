@@ -160,7 +160,10 @@ impl Federator {
         }
         let deploys = next.definition.federation.as_ref().is_some_and(Federation::deploys);
         if known.is_some() || deploys {
-            let mut record = known.clone().unwrap_or_else(|| self.blank_record(&next));
+            let mut record = match &known {
+                Some(record) => record.clone(),
+                None => self.blank_record(&next).await?,
+            };
             if record.access.grant.is_none() {
                 record.access.grant = grant;
             }
@@ -175,10 +178,12 @@ impl Federator {
         replaced.map_err(|error| Failure::of_service(error, &service))
     }
 
-    fn blank_record(&self, service: &Service) -> FederationRecord {
-        let known = federation_of(&service.definition);
-        FederationRecord {
-            federation_id: if known.is_empty() { self.new_id() } else { known.to_owned() },
+    /// A federation that was deleted is not begun again: what is left of it is being removed.
+    async fn blank_record(&self, service: &Service) -> Result<FederationRecord, Failure> {
+        let marked = federation_of(&service.definition);
+        let ended = self.journal.federations().await?.iter().any(|record| record.federation_id == marked);
+        Ok(FederationRecord {
+            federation_id: if marked.is_empty() || ended { self.new_id() } else { marked.to_owned() },
             own: MemberId::own(&service.definition),
             role: Role::Coordinator,
             owner: service.owner.clone(),
@@ -188,7 +193,7 @@ impl Federator {
             access: Access::default(),
             sent: BTreeMap::new(),
             keys: BTreeMap::new(),
-        }
+        })
     }
 
     fn follow_definition(&self, record: &mut FederationRecord, definition: &Definition, edit: &Edit) {

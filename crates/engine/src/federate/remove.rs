@@ -29,26 +29,25 @@ impl Federator {
         access: Access,
     ) -> Result<(), Failure> {
         let fail = |error: StoreError| Failure::of_service(error, service);
+        // Until the service is gone nobody edits what has ended.
+        let _turn = self.memory.records.take(service).await;
         let mut marked = false;
-        {
-            let _turn = self.memory.records.take(service).await;
-            if let Some(mut record) = self.known(service).await? {
-                let stored = self.services.get(service).await.map_err(fail)?;
-                if let (Some(stored), Some(expected)) = (&stored, expected)
-                    && stored.revision != *expected
-                {
-                    return Err(Failure::of_service(StoreError::Conflict, service));
-                }
-                record.access = Access { grant: record.access.grant.take().or(access.grant), ..access };
-                if let Some(stored) = stored {
-                    let sensitive = self.services.reveal(service).await.map_err(fail)?;
-                    record.access.logins = logins(&stored.service.definition, &sensitive);
-                }
-                record.leaving.extend(present(&record));
-                record.deleted = Some(self.now());
-                self.journal.put_federation(&record).await?;
-                marked = true;
+        if let Some(mut record) = self.known(service).await? {
+            let stored = self.services.get(service).await.map_err(fail)?;
+            if let (Some(stored), Some(expected)) = (&stored, expected)
+                && stored.revision != *expected
+            {
+                return Err(Failure::of_service(StoreError::Conflict, service));
             }
+            record.access = Access { grant: record.access.grant.take().or(access.grant), ..access };
+            if let Some(stored) = stored {
+                let sensitive = self.services.reveal(service).await.map_err(fail)?;
+                record.access.logins = logins(&stored.service.definition, &sensitive);
+            }
+            record.leaving.extend(present(&record));
+            record.deleted = Some(self.now());
+            self.journal.put_federation(&record).await?;
+            marked = true;
         }
         match self.services.remove(service, expected).await {
             // Whoever goes on with what is left was the first to remove it.

@@ -73,6 +73,7 @@ pub(super) async fn foresee(ground: &Ground, wish: &Wish) -> Entry {
         removes: matches!(wish.deed, Deed::Remove { .. }),
         founds: false,
         federation: None,
+        detaches: matches!(wish.deed, Deed::Put { detach: true, .. } | Deed::Remove { detach: true, .. }),
         own: federation.as_ref().map(|(_, own)| own.clone()),
         meaning: Meaning::default(),
     };
@@ -213,12 +214,19 @@ fn apply(ground: &Ground, definition: &mut Definition, number: usize, change: &C
 }
 
 fn note_members(ground: &Ground, number: usize, definition: &Definition, detach: bool) {
-    if detach || definition.is_worker() {
+    if detach {
+        return;
+    }
+    if definition.is_worker() {
+        // Either refused, or corrected by its coordinator.
+        ground.ledger().entries[number].authors = false;
         return;
     }
     let members = definition.federation.as_ref().map_or(&[][..], |federation| &federation.members);
     let meaning = Meaning { adds: ids(members).collect(), all_others: true, ..Meaning::default() };
-    ground.ledger().entries[number].meaning = meaning;
+    let mut ledger = ground.ledger();
+    let entry = &mut ledger.entries[number];
+    (entry.meaning, entry.federation) = (meaning, Some(entry.spot.clone()));
 }
 
 /// The deed as a sentence.

@@ -106,6 +106,7 @@ async fn plant(ground: &Arc<Ground>) {
                 removes: false,
                 founds: false,
                 federation: None,
+                detaches: false,
                 own: None,
                 meaning: Meaning::default(),
             };

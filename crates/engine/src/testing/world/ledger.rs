@@ -64,6 +64,8 @@ pub(super) struct Entry {
     pub(super) founds: bool,
     /// The coordinator whose members it changes.
     pub(super) federation: Option<Spot>,
+    /// It takes a replica out, of whatever federation that is in then.
+    pub(super) detaches: bool,
     /// What the federation calls the service that was asked.
     pub(super) own: Option<MemberId>,
     pub(super) meaning: Meaning,

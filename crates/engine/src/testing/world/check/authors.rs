@@ -76,7 +76,8 @@ fn contents(ledger: &Ledger, end: &End, found: &mut Vec<Violation>) {
         // The secret alone may have been changed since, by somebody who wrote there.
         let later = |number: usize, entry: &Entry| {
             let here = entry.spot == (*site, name.clone());
-            (here || wrote.is_some_and(|wrote| entry.spot == wrote.spot)) && value == Some(&key_of(number))
+            let of = |author: Option<&Entry>| author.is_some_and(|author| author.spot == entry.spot);
+            (here || of(wrote) || of(ledger.entries.get(key))) && value == Some(&key_of(number))
         };
         let changed = ledger.entries.iter().enumerate().any(|(number, entry)| later(number, entry));
         let good = value == Some(&key_of(key)) || changed;

@@ -20,7 +20,9 @@ pub(super) fn check(ground: &Arc<Ground>, end: &End, found: &mut Vec<Violation>)
         for member in named {
             let there = record.membership.is_member(member);
             let adds: Vec<&Entry> = entries.iter().filter(|e| e.meaning.adds.contains(member)).copied().collect();
-            let removes: Vec<&Entry> = entries.iter().filter(|e| e.meaning.removes(member)).copied().collect();
+            let place = ground.scenario.site_of(&member.cluster_id).map(|site| (site, member.service_name.clone()));
+            let mut removes: Vec<&Entry> = entries.iter().filter(|e| e.meaning.removes(member)).copied().collect();
+            removes.extend(ledger.entries.iter().filter(|e| e.detaches && place.as_ref() == Some(&e.spot)));
             // What was said at a member that has left since may have left with it.
             let stays = |entry: &&Entry| {
                 entry.spot == spot || entry.own.as_ref().is_some_and(|own| record.membership.is_member(own))
@@ -30,7 +32,8 @@ pub(super) fn check(ground: &Arc<Ground>, end: &End, found: &mut Vec<Violation>)
                 let text = format!("{member} of {} at c{site} was added, not removed, and is not there", spot.1);
                 found.push(Violation::new("I8: no member is lost that was added", text));
             }
-            if there && is_settled(&removes, &adds) {
+            let heard: Vec<&Entry> = removes.iter().copied().filter(stays).collect();
+            if there && is_settled(&heard, &adds) {
                 let text = format!("{member} of {} at c{site} was removed, not added again, and is there", spot.1);
                 found.push(Violation::new("I8: no member is there that was removed", text));
             }

@@ -1,0 +1,386 @@
+//! What the simulator found, each in the smallest world that shows it: one manager, whose
+//! clusters all are itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use oscar_engine::federate::Own;
+use oscar_engine::memory::{
+    FixedClock, MemoryAudit, MemoryCluster, MemoryIssuers, MemoryJournal, MemoryServices, MemorySettings, MemoryUsers,
+    MemoryVault, SeededEntropy,
+};
+use oscar_engine::ports::journal::Journal as _;
+use oscar_engine::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
+use oscar_engine::ports::services::Services as _;
+use oscar_engine::testing::make::{mk_definition, mk_owner, mk_user};
+use oscar_engine::tokens::Tokens;
+use oscar_engine::{Failure, FederationPorts, Manager, OwnPeer, Policy, Ports, Terms};
+use oscar_model::federation::edit::Edit;
+use oscar_model::federation::expand::{FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION};
+use oscar_model::federation::membership::{Attributes, Membership, Place};
+use oscar_model::federation::plan::Step;
+use oscar_model::federation::record::{Access, FederationRecord, Former, Role};
+use oscar_model::federation::topology::MemberId;
+use oscar_model::federation::{Federation, Member, Target, Topology};
+use oscar_model::identity::Principal;
+use oscar_model::name::ServiceName;
+use oscar_model::secret::Secret;
+use oscar_model::service::{Cluster, Definition, Sensitive, WORKER_ANNOTATION};
+use tokio::sync::Semaphore;
+
+const HERE: &str = "https://here";
+
+/// Calls to itself that can be held up before they write.
+struct Slow {
+    own: Arc<OwnPeer>,
+    gate: Arc<Semaphore>,
+}
+
+#[async_trait]
+impl Peers for Slow {
+    async fn look(&self, call: &Call<'_>, federation_id: &str) -> Sighting {
+        tokio::task::yield_now().await;
+        self.own.look(call, federation_id).await
+    }
+
+    async fn deploy(&self, call: &Call<'_>, step: &Step, token: &Secret) -> Result<(), PeerError> {
+        let _open = self.gate.acquire().await;
+        self.own.deploy(call, step, token).await
+    }
+
+    async fn withdraw(&self, call: &Call<'_>, step: &Step, id: &str, operation: &str) -> Result<(), PeerError> {
+        self.own.withdraw(call, step, id, operation).await
+    }
+
+    async fn undo(&self, call: &Call<'_>, step: &Step, operation: &str) -> Result<(), PeerError> {
+        self.own.undo(call, step, operation).await
+    }
+
+    async fn join(&self, call: &Call<'_>, invitation: &Invitation) -> Result<(), PeerError> {
+        self.own.join(call, invitation).await
+    }
+
+    async fn sync(&self, call: &Call<'_>, exchange: &Exchange) -> Result<Exchange, PeerError> {
+        self.own.sync(call, exchange).await
+    }
+}
+
+struct House {
+    manager: Arc<Manager>,
+    services: Arc<MemoryServices>,
+    journal: Arc<MemoryJournal>,
+    issuers: Arc<MemoryIssuers>,
+    gate: Arc<Semaphore>,
+}
+
+fn mk_house() -> House {
+    let (services, journal): (Arc<MemoryServices>, Arc<MemoryJournal>) = Default::default();
+    let clock = Arc::new(FixedClock(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)));
+    let issuers = Arc::new(MemoryIssuers::new(clock.clone(), 300));
+    issuers.keep_tokens();
+    let audit = Arc::<MemoryAudit>::default();
+    let tokens = Tokens::new(Arc::<MemoryVault>::default(), issuers.clone(), clock.clone(), audit.clone());
+    let (own, gate) = (Arc::new(OwnPeer::default()), Arc::new(Semaphore::new(100)));
+    let federation = FederationPorts {
+        journal: journal.clone(),
+        peers: Arc::new(Slow { own: own.clone(), gate: gate.clone() }),
+        mint: Arc::new(tokens),
+        audit,
+        own: Own {
+            public_url: HERE.to_owned(),
+            urls: vec![HERE.to_owned()],
+            instance_id: "one".to_owned(),
+            cluster_id: "here".to_owned(),
+        },
+    };
+    let ports = Ports {
+        services: services.clone(),
+        users: Arc::new(MemoryUsers::new("oscar-svc")),
+        settings: Arc::new(MemorySettings::default()),
+        cluster: Arc::new(MemoryCluster::default()),
+        clock,
+        entropy: Arc::new(SeededEntropy::new(7)),
+        federation,
+    };
+    let cluster = Cluster {
+        endpoint: HERE.to_owned(),
+        auth_user: String::new(),
+        auth_password: Secret::default(),
+        ssl_verify: true,
+    };
+    let registry = ["x", "y"].map(|id| (id.to_owned(), cluster.clone())).into();
+    let manager = Arc::new(Manager::new(ports, Policy { registry, ..Policy::default() }));
+    own.bind(Arc::downgrade(&manager));
+    House { manager, services, journal, issuers, gate }
+}
+
+fn name(text: &str) -> ServiceName {
+    ServiceName::parse(text).expect("valid")
+}
+
+fn ana() -> Principal {
+    Principal::User(mk_user("ana"))
+}
+
+fn target(id: &str, parent: Option<&str>) -> Target {
+    let (cluster_id, service) = id.split_once('/').expect("two parts");
+    Target::Oscar { cluster_id: cluster_id.to_owned(), service_name: name(service), parent: parent.map(str::to_owned) }
+}
+
+fn mk_member(id: &str, parent: Option<&str>) -> Member {
+    Member { target: target(id, parent), priority: 0, ssl_verify: true, headers: BTreeMap::new() }
+}
+
+fn id_of(id: &str) -> MemberId {
+    MemberId::of(&mk_member(id, None)).expect("a service")
+}
+
+impl House {
+    fn mk_coordinator(&self, topology: Topology, members: Vec<Member>) -> Definition {
+        let mut definition = mk_definition("f");
+        definition.federation = Some(Federation { topology, members, ..Federation::blank("f") });
+        definition.environment.secrets.insert("refresh_token".to_owned(), self.issuers.sign_in("ana"));
+        definition.environment.secrets.insert("KEY".to_owned(), Secret::new("of the coordinator"));
+        definition
+    }
+
+    async fn found(&self, topology: Topology, members: Vec<Member>) {
+        let definition = self.mk_coordinator(topology, members);
+        self.manager.create(&ana(), definition, &Secret::default(), Terms::default()).await.expect("created");
+    }
+
+    async fn record(&self) -> FederationRecord {
+        self.journal.federation(&name("f")).await.expect("read").expect("there")
+    }
+
+    async fn has(&self, service: &str) -> bool {
+        self.services.get(&name(service)).await.expect("read").is_some()
+    }
+
+    async fn tick(&self) {
+        self.manager.tick_federations().await.expect("ticked");
+    }
+
+    async fn edit(&self, service: &str, edit: Edit) -> Result<(), Failure> {
+        self.manager.edit_federation(&ana(), &name(service), &edit, Terms::default()).await.map(drop)
+    }
+
+    async fn take_away(&self, service: &str) {
+        let terms = Terms { detach: true, ..Terms::default() };
+        self.manager.remove(&ana(), &name(service), terms).await.expect("removed");
+    }
+}
+
+fn mk_record(federation_id: &str, service: &str, role: Role) -> FederationRecord {
+    let mut membership = Membership::default();
+    membership.add(id_of("x/r"), Attributes::default(), Place::new(HERE, true), "one");
+    FederationRecord {
+        federation_id: federation_id.to_owned(),
+        own: id_of(&format!("here/{service}")),
+        role,
+        owner: mk_owner("ana"),
+        membership,
+        leaving: BTreeMap::new(),
+        deleted: None,
+        access: Access::default(),
+        sent: BTreeMap::new(),
+        keys: BTreeMap::new(),
+    }
+}
+
+#[tokio::test]
+async fn what_a_crash_left_of_a_replica_is_forgotten() {
+    let house = mk_house();
+    let former = Former { name: name("r"), label: "op".to_owned(), service: None };
+    house.journal.keep_former(&former).await.expect("kept");
+    let role = Role::Worker { coordinator: id_of("x/f"), endpoint: HERE.to_owned() };
+    house.journal.put_federation(&mk_record("ended", "r", role)).await.expect("put");
+    house.tick().await;
+    assert_eq!(house.journal.formers().await, Ok(vec![]));
+    assert_eq!(house.journal.federations().await, Ok(vec![]));
+}
+
+#[tokio::test]
+async fn two_names_of_one_service_are_one_member() {
+    let house = mk_house();
+    house.found(Topology::Mesh, vec![mk_member("x/r", None)]).await;
+    let mut twice = house.services.get(&name("f")).await.expect("read").expect("there").service.definition.clone();
+    twice.federation.as_mut().expect("given").members.push(mk_member("y/r", None));
+    let put = house.manager.update(&ana(), twice, &Secret::default(), Terms::default()).await;
+    assert!(matches!(put, Err(Failure::Obstacles(_))), "{put:?}");
+
+    // Two edits at places that do not hear each other bring it about all the same.
+    let mut record = house.record().await;
+    record.membership.add(id_of("y/r"), Attributes::default(), Place::new(HERE, true), "two");
+    house.journal.put_federation(&record).await.expect("put");
+    house.tick().await;
+    let settled = house.services.get(&name("r")).await.expect("read").expect("there").revision.clone();
+    house.tick().await;
+    assert_eq!(house.services.get(&name("r")).await.expect("read").expect("there").revision, settled);
+
+    // Taking one of the two names away takes nothing from the other.
+    house.edit("f", Edit { remove: vec![target("y/r", None)], delete: true, ..Edit::default() }).await.expect("edited");
+    assert!(house.has("r").await);
+}
+
+#[tokio::test]
+async fn a_replica_that_its_owner_takes_away_does_not_come_back() {
+    let house = mk_house();
+    house.manager.create(&ana(), mk_definition("r"), &Secret::default(), Terms::default()).await.expect("created");
+    house.found(Topology::Star, vec![mk_member("x/r", None)]).await;
+    house.take_away("r").await;
+    assert_eq!(house.journal.formers().await, Ok(vec![]), "what it was before is not needed");
+    house.tick().await;
+    assert!(!house.has("r").await);
+}
+
+#[tokio::test]
+async fn a_worker_refuses_what_its_coordinator_would_refuse() {
+    let house = mk_house();
+    house.found(Topology::Tree, vec![mk_member("x/r", None)]).await;
+    let below_itself = (target("x/r", None), mk_member("x/r", Some("x/r")));
+    let edited = house.edit("r", Edit { update: vec![below_itself], ..Edit::default() }).await;
+    assert!(matches!(edited, Err(Failure::Invalid(_))), "{edited:?}");
+    let edited = house.edit("r", Edit { add: vec![mk_member("y/r", None)], ..Edit::default() }).await;
+    assert!(matches!(edited, Err(Failure::Invalid(_))), "another name of a member: {edited:?}");
+}
+
+#[tokio::test]
+async fn who_leaves_a_tree_leaves_nobody_below_nobody() {
+    let house = mk_house();
+    house.found(Topology::Tree, vec![mk_member("x/r", None), mk_member("y/s", Some("x/r"))]).await;
+    house.take_away("r").await;
+    house.edit("f", Edit { add: vec![mk_member("x/t", None)], ..Edit::default() }).await.expect("it can be edited");
+}
+
+#[tokio::test]
+async fn who_is_on_its_way_out_takes_no_edits() {
+    let house = mk_house();
+    house.found(Topology::Mesh, vec![mk_member("x/r", None)]).await;
+    let mut record = house.journal.federation(&name("r")).await.expect("read").expect("there");
+    record.membership.remove(&id_of("x/r"), true, "one");
+    house.journal.put_federation(&record).await.expect("put");
+    let edited = house.edit("r", Edit { add: vec![mk_member("x/t", None)], ..Edit::default() }).await;
+    assert_eq!(edited, Err(Failure::NoFederation(name("r"))));
+}
+
+#[tokio::test]
+async fn two_creates_of_one_name_make_one_federation() {
+    let house = mk_house();
+    let create = async |member: &str| {
+        let definition = house.mk_coordinator(Topology::Star, vec![mk_member(member, None)]);
+        house.manager.create(&ana(), definition, &Secret::default(), Terms::default()).await.map(drop)
+    };
+    let (one, two) = tokio::join!(create("x/r"), create("x/s"));
+    assert!(one.is_ok() && two == Err(Failure::Exists(name("f"))), "{one:?} {two:?}");
+    assert!(house.has("r").await && !house.has("s").await);
+}
+
+#[tokio::test]
+async fn a_replica_of_another_federation_is_no_news_of_members() {
+    let house = mk_house();
+    house.found(Topology::Mesh, vec![mk_member("x/r", None)]).await;
+    let mut foreign = mk_definition("f");
+    foreign.federation = Some(Federation { members: vec![mk_member("y/t", None)], ..Federation::blank("g") });
+    for (key, value) in [(WORKER_ANNOTATION, "true"), (FEDERATION_ID_ANNOTATION, "other"), (OPERATION_ANNOTATION, "op")]
+    {
+        foreign.annotations.insert(key.to_owned(), value.to_owned());
+    }
+    let put = house.manager.update(&ana(), foreign, &Secret::default(), Terms::default()).await;
+    assert!(matches!(put, Err(Failure::Exists(_))), "{put:?}");
+    assert!(!house.record().await.membership.is_member(&id_of("y/t")));
+}
+
+#[tokio::test]
+async fn a_federation_that_never_came_about_is_not_that_of_the_service() {
+    let house = mk_house();
+    house.manager.create(&ana(), mk_definition("f"), &Secret::default(), Terms::default()).await.expect("created");
+    house.journal.put_federation(&mk_record("unborn", "f", Role::Coordinator)).await.expect("put");
+    let shown = house.manager.federation(&ana(), &name("f")).await.expect("shown");
+    assert_eq!(shown.view.graph, None);
+    house.manager.update(&ana(), mk_definition("f"), &Secret::default(), Terms::default()).await.expect("put");
+    house.tick().await;
+    assert!(!house.has("r").await, "nobody was deployed");
+    assert_eq!(house.journal.federations().await, Ok(vec![]));
+}
+
+#[tokio::test]
+async fn what_the_definition_does_not_say_yet_is_not_undone_by_an_edit() {
+    let house = mk_house();
+    house.found(Topology::Mesh, vec![mk_member("x/r", None), mk_member("x/s", None)]).await;
+    let mut record = house.record().await;
+    record.membership.remove(&id_of("x/r"), true, "two");
+    record.membership.add(id_of("x/t"), Attributes::default(), Place::new(HERE, true), "two");
+    house.journal.put_federation(&record).await.expect("put");
+    house.edit("f", Edit { add: vec![mk_member("x/u", None)], ..Edit::default() }).await.expect("edited");
+    let members = house.record().await.membership;
+    let members: Vec<String> = members.members().map(|(id, _)| id.to_string()).collect();
+    assert_eq!(members, ["x/s", "x/t", "x/u"]);
+}
+
+#[tokio::test]
+async fn secrets_that_may_not_have_arrived_are_sent_again() {
+    let house = mk_house();
+    house.found(Topology::Star, vec![mk_member("x/r", None)]).await;
+    let mut record = house.record().await;
+    record.sent.clear();
+    house.journal.put_federation(&record).await.expect("put");
+    let stored = house.services.get(&name("r")).await.expect("read").expect("there");
+    let mut older = Sensitive::default();
+    older.environment.insert("KEY".to_owned(), Secret::new("older"));
+    house.services.replace(stored.service.clone(), older, &stored.revision).await.expect("replaced");
+    house.tick().await;
+    let secrets = house.services.reveal(&name("r")).await.expect("revealed");
+    assert_eq!(secrets.environment.get("KEY"), Some(&Secret::new("of the coordinator")));
+}
+
+#[tokio::test]
+async fn a_create_under_way_is_not_taken_back() {
+    let house = Arc::new(mk_house());
+    house.gate.forget_permits(100);
+    let create = tokio::spawn({
+        let house = house.clone();
+        async move { house.found(Topology::Star, vec![mk_member("x/r", None)]).await }
+    });
+    while house.journal.operations().await.expect("read").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    house.tick().await;
+    assert_eq!(house.journal.operations().await.expect("read").len(), 1, "it is not ended by somebody else");
+    house.gate.add_permits(1);
+    create.await.expect("created");
+    assert!(house.has("r").await && house.has("f").await);
+}
+
+#[tokio::test]
+async fn a_look_under_way_does_not_outlive_its_federation() {
+    let house = Arc::new(mk_house());
+    house.found(Topology::Star, vec![mk_member("x/r", None)]).await;
+    house.gate.forget_permits(100);
+    let edit = Edit { add: vec![mk_member("x/s", None)], ..Edit::default() };
+    let editing = tokio::spawn({
+        let house = house.clone();
+        async move { house.edit("f", edit).await }
+    });
+    while !house.record().await.membership.is_member(&id_of("x/s")) {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    house.manager.remove(&ana(), &name("f"), Terms::default()).await.expect("removed");
+    let ticking = tokio::spawn({
+        let house = house.clone();
+        async move { house.tick().await }
+    });
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    house.gate.add_permits(100);
+    editing.await.expect("ended").expect("edited");
+    ticking.await.expect("ended");
+    house.tick().await;
+    assert!(!house.has("r").await && !house.has("s").await);
+}
