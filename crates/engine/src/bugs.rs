@@ -2,6 +2,7 @@
 //! release there are none: the question is a constant.
 
 /// What can be made to go wrong, and where.
+#[cfg_attr(not(any(test, feature = "testing")), expect(unreachable_pub, reason = "only tests plant bugs"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
     /// An operation is begun without being written down.
