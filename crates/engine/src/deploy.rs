@@ -146,7 +146,7 @@ impl Manager {
             return Err(Failure::NotAdministrator);
         }
         if is_replica(&definition) {
-            return self.deploy_replica(principal, definition, token, &terms).await;
+            return Box::pin(self.deploy_replica(principal, definition, token, &terms)).await;
         }
         let name = definition.name.clone();
         // A federation takes a while to create; a second one of the name must not begin meanwhile.
@@ -165,7 +165,7 @@ impl Manager {
         let namespace = self.onboarding.home(&owner, &owner_name).await?.namespace;
         let service = Service { definition, owner, owner_name, token, namespace, bucket_list: Vec::new() };
         if federates {
-            return self.create_federation(service, sensitive, None, terms).await;
+            return Box::pin(self.create_federation(service, sensitive, None, terms)).await;
         }
         if terms.dry_run {
             return Ok(Change { action: Action::Create, service, revision: None, federation: None });
@@ -185,7 +185,7 @@ impl Manager {
     ) -> Result<Change, Failure> {
         let name = definition.name.clone();
         if is_replica(&definition) && !matches!(principal, Principal::ServiceToken(_)) {
-            return self.deploy_replica(principal, definition, token, &terms).await;
+            return Box::pin(self.deploy_replica(principal, definition, token, &terms)).await;
         }
         // One at a time for each name, so that nobody who named no revision loses to a neighbour.
         let _change = self.changes.take(&name).await;
@@ -196,7 +196,8 @@ impl Manager {
             let federates = self.mark_coordinator(&mut definition);
             let Update { service, sensitive, same } = self.updated(principal, definition, &stored).await?;
             if federates || self.is_coordinator(&name).await? {
-                match self.update_federation(&stored, service, sensitive, same, terms.clone()).await {
+                let update = self.update_federation(&stored, service, sensitive, same, terms.clone());
+                match Box::pin(update).await {
                     Err(Failure::RevisionMismatch(_)) if terms.guard == Guard::Any => continue,
                     other => return other,
                 }

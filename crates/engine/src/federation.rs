@@ -137,7 +137,8 @@ impl Manager {
     ) -> Result<Change, Failure> {
         let record = self.federator.known(service.name()).await?;
         let Some(record) = record else {
-            return self.create_federation(service, sensitive, Some(stored.revision.clone()), terms).await;
+            let create = self.create_federation(service, sensitive, Some(stored.revision.clone()), terms);
+            return Box::pin(create).await;
         };
         let doubles = self.federator.doubles(&service.definition);
         if !doubles.is_empty() {
@@ -145,26 +146,13 @@ impl Manager {
         }
         if terms.dry_run {
             let action = if same { Action::Nothing } else { Action::Update };
-            let federation = Some(self.foresee(&record, &service, &sensitive).await);
+            let federation = Some(foresee(&record, &service));
             return Ok(Change { action, service, revision: None, federation });
         }
         let (access, warnings) = self.access(&service, &mut sensitive, Some(&record), &terms, true).await?;
         let (stored, Edited { troubles }) = self.federator.update(stored, service, sensitive, access).await?;
         let consequences = Consequences { steps: Vec::new(), troubles, warnings };
         Ok(Change { federation: Some(consequences), ..done(Action::Update, &stored) })
-    }
-
-    /// What an update would mean for the members, from what is known; nobody is asked.
-    async fn foresee(&self, record: &FederationRecord, service: &Service, _: &Sensitive) -> Consequences {
-        let federation = service.definition.federation.iter().filter(|federation| federation.deploys());
-        let wanted: Vec<_> = federation.flat_map(|federation| &federation.members).filter_map(MemberId::of).collect();
-        let known: Vec<_> = record.membership.members().map(|(id, _)| id.clone()).collect();
-        let mut steps = Vec::new();
-        for id in &wanted {
-            steps.push((id.clone(), if known.contains(id) { Act::Update } else { Act::Create }));
-        }
-        steps.extend(known.into_iter().filter(|id| !wanted.contains(id)).map(|id| (id, Act::Delete)));
-        Consequences { steps, ..Consequences::default() }
     }
 
     pub(crate) async fn consequences_of_removal(&self, name: &ServiceName) -> Result<Option<Consequences>, Failure> {
@@ -355,4 +343,17 @@ impl Manager {
 pub(crate) fn coordinator_named_in(definition: &Definition) -> String {
     let annotation = |key: &str| definition.annotations.get(key).map_or("", String::as_str);
     format!("{}/{}", annotation(ORIGIN_CLUSTER_ANNOTATION), annotation(ORIGIN_SERVICE_ANNOTATION))
+}
+
+/// What an update would mean for the members, from what is known; nobody is asked.
+fn foresee(record: &FederationRecord, service: &Service) -> Consequences {
+    let federation = service.definition.federation.iter().filter(|federation| federation.deploys());
+    let wanted: Vec<_> = federation.flat_map(|federation| &federation.members).filter_map(MemberId::of).collect();
+    let known: Vec<_> = record.membership.members().map(|(id, _)| id.clone()).collect();
+    let mut steps = Vec::new();
+    for id in &wanted {
+        steps.push((id.clone(), if known.contains(id) { Act::Update } else { Act::Create }));
+    }
+    steps.extend(known.into_iter().filter(|id| !wanted.contains(id)).map(|id| (id, Act::Delete)));
+    Consequences { steps, ..Consequences::default() }
 }

@@ -69,8 +69,8 @@ fn mk_member(cluster_id: &str, service: &str) -> Member {
     }
 }
 
-fn access() -> Option<Access> {
-    Some(mk_create(Topology::Star).access)
+fn access() -> Access {
+    mk_create(Topology::Star).access
 }
 
 fn mk_world() -> World {
@@ -231,8 +231,8 @@ async fn an_idle_federation_makes_no_write() {
     let federator = world.federator(HOME);
     federator.create(mk_create(Topology::Mesh)).await.expect("created");
     let writes = world.writes.load(Ordering::SeqCst);
-    for tick in 0..10 {
-        let left = federator.reconcile(&name("coordinator"), access()).await.expect("ticked").troubles();
+    for _ in 0..10 {
+        let left = federator.reconcile(&name("coordinator"), Some(access())).await.expect("ticked").troubles();
         assert_eq!(left, [], "all is well");
     }
     assert_eq!(world.writes.load(Ordering::SeqCst), writes);
@@ -251,10 +251,10 @@ async fn a_member_that_was_down_during_an_edit_has_it_after_its_return() {
     let sensitive = home.reveal(&name("coordinator")).await.expect("revealed");
     home.replace(edited, sensitive, &stored.revision).await.expect("edited");
 
-    let left = federator.reconcile(&name("coordinator"), access()).await.expect("ticked").troubles();
+    let left = federator.reconcile(&name("coordinator"), Some(access())).await.expect("ticked").troubles();
     assert_eq!(left.iter().map(|outcome| outcome.member.cluster_id.as_str()).collect::<Vec<_>>(), ["b"]);
     world.at("https://b").set_down(false);
-    let left = federator.reconcile(&name("coordinator"), access()).await.expect("ticked").troubles();
+    let left = federator.reconcile(&name("coordinator"), Some(access())).await.expect("ticked").troubles();
     assert_eq!(left, []);
     let seen = world.snapshot().await;
     for (_, endpoint, service) in MEMBERS {
@@ -273,7 +273,7 @@ async fn somebody_who_changes_a_replica_by_hand_is_corrected() {
     let mut drifted = stored.service.clone();
     drifted.definition.cpu = mk_definition("x").memory;
     at_a.replace(drifted, Sensitive::default(), &stored.revision).await.expect("changed");
-    federator.reconcile(&name("coordinator"), access()).await.expect("ticked");
+    federator.reconcile(&name("coordinator"), Some(access())).await.expect("ticked");
     let after = world.snapshot().await;
     let cpu = |seen: &BTreeMap<String, BTreeMap<String, (Service, Sensitive)>>| {
         seen["https://a"]["replica-a"].0.definition.cpu.clone()
@@ -289,10 +289,7 @@ async fn deleting_removes_what_was_created_and_gives_back_what_was_adopted() {
     let federator = world.federator(HOME);
     federator.create(mk_create(Topology::Mesh)).await.expect("created");
     world.at("https://b").set_down(true);
-    federator
-        .delete(&name("coordinator"), None, access().expect("given"))
-        .await
-        .expect("the local part is gone at once");
+    federator.delete(&name("coordinator"), None, access()).await.expect("the local part is gone at once");
     assert_eq!(federator.finish_deleted().await.map(|(open, _)| open), Ok(1), "one member cannot be reached");
     assert_eq!(counts(&world).await, [1, 1, 0], "a is given back, b still has its replica, home has nothing");
     world.at("https://b").set_down(false);

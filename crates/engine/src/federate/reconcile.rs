@@ -51,7 +51,7 @@ impl Federator {
             return Ok(Repair::default());
         };
         let sensitive = self.services.reveal(service).await.map_err(|error| Failure::of_service(error, service))?;
-        let access = self.access_of(&record, &stored.service.definition, &sensitive, access);
+        let access = access_of(&record, &stored.service.definition, &sensitive, access);
         let whole = with_secrets(&self.with_registry(&stored.service.definition), &sensitive);
         let operation = self.new_id();
         let survey = self.survey(&whole, &record.owner, &access, &operation, &record.sent).await;
@@ -110,20 +110,6 @@ impl Federator {
         Ok(())
     }
 
-    /// What the members are called with: of this call, and what is kept.
-    pub(crate) fn access_of(
-        &self,
-        record: &FederationRecord,
-        definition: &Definition,
-        sensitive: &Sensitive,
-        given: Option<Access>,
-    ) -> Access {
-        let mut access = given.unwrap_or_default();
-        access.logins = logins(definition, sensitive);
-        access.grant = record.access.grant.clone().or(access.grant);
-        access
-    }
-
     async fn repair(&self, round: &mut Round<'_>, survey: &Survey, token: &Secret) -> Repair {
         let mut repair = Repair::default();
         let planned = survey.plan();
@@ -142,13 +128,12 @@ impl Federator {
             } else {
                 let digest = secrets_digest(&round.record.federation_id, &worker.definition);
                 let planned = planned.steps.iter().find(|step| step.member == *id);
-                match correct(planned, sighting, sent, &worker.definition, &digest) {
-                    Some(step) => steps.push((step, digest)),
-                    None => {
-                        self.observe(round.record, &MemberOutcome::well(id), sighting);
-                        repair.outcomes.push(MemberOutcome::well(id));
-                        round.note_echo(id, sighting, sent, &worker.definition, digest);
-                    }
+                if let Some(step) = correct(planned, sighting, sent, &worker.definition, &digest) {
+                    steps.push((step, digest));
+                } else {
+                    self.observe(round.record, &MemberOutcome::well(id), sighting);
+                    repair.outcomes.push(MemberOutcome::well(id));
+                    round.note_echo(id, sighting, sent, &worker.definition, digest);
                 }
             }
         }
@@ -332,6 +317,19 @@ impl Federator {
         self.journal.put_federation(&record).await?;
         Ok(record)
     }
+}
+
+/// What the members are called with: of this call, and what is kept.
+fn access_of(
+    record: &FederationRecord,
+    definition: &Definition,
+    sensitive: &Sensitive,
+    given: Option<Access>,
+) -> Access {
+    let mut access = given.unwrap_or_default();
+    access.logins = logins(definition, sensitive);
+    access.grant = record.access.grant.clone().or(access.grant);
+    access
 }
 
 /// One look and repair, and what it found out.

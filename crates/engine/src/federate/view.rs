@@ -76,44 +76,11 @@ impl Federator {
             topology: federation.topology,
             group_id: federation.group_id.clone(),
             delegation: federation.delegation.clone(),
-            members: self.delegates_to(&record, federation, &edges, own),
+            members: delegates_to(&record, federation, &edges, own),
             graph: Some(self.graph(&record, &coordinator, &edges, federation.topology)),
             conditions: self.conditions(&record),
             leaving: record.leaving.keys().cloned().collect(),
         })
-    }
-
-    /// What a service hands jobs to: everything for a coordinator, in the order of its
-    /// definition; children or peers for a worker.
-    fn delegates_to(
-        &self,
-        record: &FederationRecord,
-        federation: &Federation,
-        edges: &Edges,
-        own: &MemberId,
-    ) -> Vec<Member> {
-        if record.role == Role::Coordinator {
-            let mut probe = Definition::new(own.service_name.clone(), "", "");
-            probe.federation = Some(federation.clone());
-            let followed = oscar_model::federation::edit::projected(&probe, &record.membership, &|_| None);
-            return followed
-                .and_then(|probe| probe.federation)
-                .map_or_else(|| federation.members.clone(), |f| f.members);
-        }
-        if matches!(federation.topology, Topology::None | Topology::Star) {
-            return Vec::new();
-        }
-        let known = |id: &MemberId| record.membership.get(id).map(|known| known.attributes.value.clone());
-        edges
-            .targets(own)
-            .map(|id| {
-                let attributes = known(id).unwrap_or_else(|| oscar_model::federation::membership::Attributes {
-                    ssl_verify: true,
-                    ..Default::default()
-                });
-                member_of(id, &oscar_model::federation::membership::Attributes { parent: None, ..attributes })
-            })
-            .collect()
     }
 
     fn graph(&self, record: &FederationRecord, coordinator: &MemberId, edges: &Edges, topology: Topology) -> Graph {
@@ -166,4 +133,29 @@ pub(crate) fn coordinator_of(record: &FederationRecord) -> MemberId {
 /// The block of a definition with every member of the federation in it.
 fn whole(federation: &Federation, record: &FederationRecord) -> Federation {
     Federation { members: members_of(&record.membership), ..federation.clone() }
+}
+
+/// What a service hands jobs to: everything for a coordinator, in the order of its
+/// definition; children or peers for a worker.
+fn delegates_to(record: &FederationRecord, federation: &Federation, edges: &Edges, own: &MemberId) -> Vec<Member> {
+    if record.role == Role::Coordinator {
+        let mut probe = Definition::new(own.service_name.clone(), "", "");
+        probe.federation = Some(federation.clone());
+        let followed = oscar_model::federation::edit::projected(&probe, &record.membership, &|_| None);
+        return followed.and_then(|probe| probe.federation).map_or_else(|| federation.members.clone(), |f| f.members);
+    }
+    if matches!(federation.topology, Topology::None | Topology::Star) {
+        return Vec::new();
+    }
+    let known = |id: &MemberId| record.membership.get(id).map(|known| known.attributes.value.clone());
+    edges
+        .targets(own)
+        .map(|id| {
+            let attributes = known(id).unwrap_or_else(|| oscar_model::federation::membership::Attributes {
+                ssl_verify: true,
+                ..Default::default()
+            });
+            member_of(id, &oscar_model::federation::membership::Attributes { parent: None, ..attributes })
+        })
+        .collect()
 }

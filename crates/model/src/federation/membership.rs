@@ -271,7 +271,7 @@ mod tests {
     fn apply(state: &mut Membership, edit: &Edit, instance: &str) {
         match *edit {
             Edit::Add(index) => {
-                state.add(id(index), Attributes::default(), Place::new(format!("https://{index}"), true), instance)
+                state.add(id(index), Attributes::default(), Place::new(format!("https://{index}"), true), instance);
             }
             Edit::Remove(index) => drop(state.remove(&id(index), index % 2 == 0, instance)),
             Edit::Priority(index, priority) => {
