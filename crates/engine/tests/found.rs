@@ -18,10 +18,10 @@ use oscar_engine::testing::make::{mk_definition, mk_owner, mk_user};
 use oscar_engine::tokens::Tokens;
 use oscar_engine::{Failure, FederationPorts, Manager, OwnPeer, Policy, Ports, Terms};
 use oscar_model::federation::edit::Edit;
-use oscar_model::federation::expand::{FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION};
+use oscar_model::federation::expand::{Audience, FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION};
 use oscar_model::federation::membership::{Attributes, Membership, Place};
 use oscar_model::federation::plan::Step;
-use oscar_model::federation::record::{Access, FederationRecord, Former, Role};
+use oscar_model::federation::record::{Access, Contact, FederationRecord, Former, Leaving, Role};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::federation::{Federation, Member, Target, Topology};
 use oscar_model::identity::Principal;
@@ -93,6 +93,7 @@ fn mk_house() -> House {
             urls: vec![HERE.to_owned()],
             instance_id: "one".to_owned(),
             cluster_id: "here".to_owned(),
+            grace: 0,
         },
     };
     let ports = Ports {
@@ -173,6 +174,10 @@ impl House {
     }
 }
 
+fn mk_contact() -> Contact {
+    Contact { endpoint: HERE.to_owned(), verify: true, audience: Audience::Ours }
+}
+
 fn mk_record(federation_id: &str, service: &str, role: Role) -> FederationRecord {
     let mut membership = Membership::default();
     membership.add(id_of("x/r"), Attributes::default(), Place::new(HERE, true), "one");
@@ -223,6 +228,37 @@ async fn two_names_of_one_service_are_one_member() {
     // Taking one of the two names away takes nothing from the other.
     house.edit("f", Edit { remove: vec![target("y/r", None)], delete: true, ..Edit::default() }).await.expect("edited");
     assert!(house.has("r").await);
+}
+
+#[tokio::test]
+async fn a_service_that_joins_under_another_name_brings_nobody_back() {
+    let house = mk_house();
+    house.found(Topology::Mesh, vec![mk_member("x/r", None)]).await;
+    let mut record = house.record().await;
+    // The removal of the old name was forgotten before the service heard of it.
+    let mut renamed = Membership::default();
+    renamed.add(id_of("y/r"), Attributes::default(), Place::new(HERE, true), "one");
+    record.membership = Membership::from_records(renamed.records().map(|(id, r)| (id.clone(), r.clone())).collect(), 9);
+    (record.sent, record.keys) = Default::default();
+    house.journal.put_federation(&record).await.expect("put");
+    house.tick().await;
+    house.tick().await;
+    assert!(!house.record().await.membership.is_member(&id_of("x/r")));
+}
+
+#[tokio::test]
+async fn a_federation_that_was_deleted_is_not_begun_again() {
+    let house = mk_house();
+    house.found(Topology::Star, vec![mk_member("x/r", None)]).await;
+    let mut record = house.record().await;
+    record.deleted = Some(1);
+    record.leaving = [(id_of("x/r"), Leaving { contact: mk_contact(), delete: true })].into_iter().collect();
+    house.journal.put_federation(&record).await.expect("put");
+    // A crash came before the service was removed, and somebody edits it.
+    house.edit("f", Edit { add: vec![mk_member("x/s", None)], ..Edit::default() }).await.expect("edited");
+    assert_ne!(house.record().await.federation_id, record.federation_id);
+    let records = house.journal.federations().await.expect("read");
+    assert!(records.iter().any(|known| known.federation_id == record.federation_id && known.deleted.is_some()));
 }
 
 #[tokio::test]

@@ -237,7 +237,10 @@ impl Federator {
             self.journal.remove_federation(&other.federation_id, service).await?;
             known = self.journal.federation(service).await?;
         }
-        let mut membership = known.as_ref().map(|record| record.membership.clone()).unwrap_or_default();
+        // What it knew under another name is from before it left under that name: the others may
+        // have forgotten since whom they removed.
+        let same = known.as_ref().filter(|record| record.own.cluster_id == invitation.member.cluster_id);
+        let mut membership = same.map(|record| record.membership.clone()).unwrap_or_default();
         membership.merge(&invitation.exchange.membership);
         membership.acknowledge(&self.own.instance_id);
         let record = FederationRecord {

@@ -29,6 +29,13 @@ pub struct Edited {
     pub troubles: Vec<MemberOutcome>,
 }
 
+/// What a change was judged on.
+enum Seen {
+    /// It says itself who is in the federation.
+    Nothing,
+    Membership(Option<Membership>),
+}
+
 impl Federator {
     /// Changes who is in the federation of a service, wherever in it the service stands.
     pub async fn edit(&self, service: &ServiceName, edit: &Edit, access: Access) -> Result<Edited, Failure> {
@@ -109,7 +116,7 @@ impl Federator {
             }
             let definition = self.rehearse(&stored.service.definition, edit)?;
             let next = Service { definition, ..stored.service.clone() };
-            let seen = Some(known.as_ref().map(|record| &record.membership));
+            let seen = Seen::Membership(known.map(|record| record.membership));
             match self.store(&stored, next, sensitive, edit, (seen, access.grant.clone())).await {
                 Err(Failure::RevisionMismatch(_)) => {}
                 Err(failure) => return Err(failure),
@@ -131,7 +138,7 @@ impl Federator {
     ) -> Result<(Arc<Stored>, Edited), Failure> {
         let service = next.name().clone();
         let edit = Edit { delete: true, ..Edit::default() };
-        let stored = self.store(stored, next, sensitive, &edit, (None, access.grant.clone())).await?;
+        let stored = self.store(stored, next, sensitive, &edit, (Seen::Nothing, access.grant.clone())).await?;
         let repair = self.reconcile(&service, Some(access)).await?;
         Ok((stored, Edited { troubles: repair.troubles() }))
     }
@@ -145,7 +152,7 @@ impl Federator {
         mut next: Service,
         sensitive: Sensitive,
         edit: &Edit,
-        (seen, grant): (Option<Option<&Membership>>, Option<String>),
+        (seen, grant): (Seen, Option<String>),
     ) -> Result<Arc<Stored>, Failure> {
         let service = next.name().clone();
         let _turn = self.memory.records.take(&service).await;
@@ -155,7 +162,8 @@ impl Federator {
             return Err(Failure::RevisionMismatch(service));
         }
         let known = self.known(&service).await?;
-        if seen.is_some_and(|seen| seen != known.as_ref().map(|record| &record.membership)) {
+        let membership = known.as_ref().map(|record| &record.membership);
+        if matches!(&seen, Seen::Membership(seen) if seen.as_ref() != membership) {
             return Err(Failure::RevisionMismatch(service));
         }
         let deploys = next.definition.federation.as_ref().is_some_and(Federation::deploys);

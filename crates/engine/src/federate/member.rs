@@ -48,6 +48,7 @@ impl Member {
                 let origination = if kept.is_some() { Origination::Adopted } else { Origination::Created };
                 Ok(Found::Replica { origination, definition: Box::new(definition.clone()) })
             }
+            _ if planted(Bug::OthersTaken) => Ok(Found::Plain(Box::new(definition.clone()))),
             _ => Ok(Found::OtherFederation),
         }
     }

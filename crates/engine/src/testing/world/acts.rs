@@ -58,8 +58,12 @@ fn ids(members: &[Member]) -> impl Iterator<Item = MemberId> {
 /// What the ledger should know before anything is done.
 pub(super) async fn foresee(ground: &Ground, wish: &Wish) -> Entry {
     let name = match &wish.deed {
-        Deed::Create(name) | Deed::Drift(name) => name,
-        Deed::Found { name, .. } | Deed::Put { name, .. } | Deed::Remove { name, .. } | Deed::Edit { name, .. } => name,
+        Deed::Create(name)
+        | Deed::Drift(name)
+        | Deed::Found { name, .. }
+        | Deed::Put { name, .. }
+        | Deed::Remove { name, .. }
+        | Deed::Edit { name, .. } => name,
     };
     let spot = (wish.site, name.clone());
     let federation = federation_at(ground, &spot).await;

@@ -167,7 +167,7 @@ async fn begin(ground: &Arc<Ground>, wish: Wish) {
     let (sender, receiver) = oneshot::channel::<()>();
     let there = ground.clone();
     let task = ground.sim.spawn(Some(life), async move {
-        let done = perform(&there, &manager, number, &wish).await;
+        let done = Box::pin(perform(&there, &manager, number, &wish)).await;
         let outcome = done.as_ref().map_or_else(judge, |()| Outcome::Done);
         there.tell(|| match &done {
             Ok(()) => format!("#{number} is done"),

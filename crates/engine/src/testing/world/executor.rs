@@ -120,11 +120,6 @@ impl Sim {
         Sleep { until: self.millis() + duration, sim: self.clone(), key: None }
     }
 
-    /// Lets others go first, if the dice say so.
-    pub(super) fn give_way(&self) -> GiveWay {
-        GiveWay(false)
-    }
-
     /// Runs until `main` ends.
     pub(super) fn run<T: Send + 'static>(
         self: &Arc<Self>,
@@ -266,6 +261,11 @@ impl Drop for Sleep {
             drop(waker);
         }
     }
+}
+
+/// Lets others go first, if the dice say so.
+pub(super) fn give_way() -> GiveWay {
+    GiveWay(false)
 }
 
 pub(super) struct GiveWay(bool);

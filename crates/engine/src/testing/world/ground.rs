@@ -1,6 +1,6 @@
 //! What a story stands on: clusters whose stores last, managers that do not, and the dice.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::federate::Own;
 use crate::memory::{MemoryAudit, MemoryCluster, MemoryJournal, MemoryServices, MemorySettings, MemoryUsers};
 use crate::{FederationPorts, Manager, OwnPeer, Policy, Ports};
 
-use super::executor::{Life, Millis, Sim};
+use super::executor::{Life, Millis, Sim, give_way};
 use super::ledger::Ledger;
 use super::mint::SimMint;
 use super::network::SimPeers;
@@ -57,6 +57,9 @@ impl Site {
         self.run().manager.clone()
     }
 }
+
+/// How often a manager looks after its federations before it slows down.
+const RESTLESS: usize = 40;
 
 pub(super) fn endpoint(index: usize) -> String {
     format!("https://c{index}.example")
@@ -188,7 +191,7 @@ impl Ground {
             entropy: self.sim.clone(),
             federation,
         };
-        let registry = if self.scenario.registry { self.scenario.clusters().collect() } else { Default::default() };
+        let registry = if self.scenario.registry { self.scenario.clusters().collect() } else { BTreeMap::default() };
         let manager = Arc::new(Manager::new(ports, Policy { registry, ..Policy::default() }));
         own_peer.bind(Arc::downgrade(&manager));
         site.run().manager = Some(manager.clone());
@@ -201,7 +204,9 @@ impl Ground {
         let ground = self.clone();
         let interval = self.scenario.interval;
         self.sim.spawn(Some(life), async move {
-            loop {
+            for looks in 0_usize.. {
+                // Restless managers calm down: there is little to see in looking ever again.
+                let interval = if looks < RESTLESS { interval } else { interval.max(30_000) };
                 let pause = ground.between(interval / 2, interval);
                 tokio::select! {
                     biased;
@@ -248,7 +253,7 @@ impl Ground {
             return std::future::pending().await;
         }
         if self.dice(rates.wait) {
-            self.sim.give_way().await;
+            give_way().await;
         } else if self.dice(rates.slow) {
             let pause = self.between(1, 300);
             self.sim.sleep(pause).await;

@@ -106,10 +106,10 @@ impl SimPeers {
     fn hand_over<T: Send + 'static>(&self, to: usize, handler: &Handler<T>) -> Option<(oneshot::Receiver<T>, u64)> {
         let (manager, life) = self.ground.at_work(to)?;
         let (sender, receiver) = oneshot::channel();
-        let handled = handler(manager);
+        let work = handler(manager);
         let task = self.ground.sim.spawn(Some(life), async move {
             // Who asked may not be there any more.
-            let _ = sender.send(handled.await);
+            let _ = sender.send(work.await);
         });
         Some((receiver, task))
     }
