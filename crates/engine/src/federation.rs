@@ -357,16 +357,3 @@ pub(crate) fn coordinator_named_in(definition: &Definition) -> String {
     let annotation = |key: &str| definition.annotations.get(key).map_or("", String::as_str);
     format!("{}/{}", annotation(ORIGIN_CLUSTER_ANNOTATION), annotation(ORIGIN_SERVICE_ANNOTATION))
 }
-
-/// What an update would mean for the members, from what is known; nobody is asked.
-fn foresee(record: &FederationRecord, service: &Service) -> Consequences {
-    let federation = service.definition.federation.iter().filter(|federation| federation.deploys());
-    let wanted: Vec<_> = federation.flat_map(|federation| &federation.members).filter_map(MemberId::of).collect();
-    let known: Vec<_> = record.membership.members().map(|(id, _)| id.clone()).collect();
-    let mut steps = Vec::new();
-    for id in &wanted {
-        steps.push((id.clone(), if known.contains(id) { Act::Update } else { Act::Create }));
-    }
-    steps.extend(known.into_iter().filter(|id| !wanted.contains(id)).map(|id| (id, Act::Delete)));
-    Consequences { steps, ..Consequences::default() }
-}

@@ -159,28 +159,3 @@ pub(crate) fn coordinator_of(record: &FederationRecord) -> MemberId {
 fn whole(federation: &Federation, record: &FederationRecord) -> Federation {
     Federation { members: members_of(&record.membership), ..federation.clone() }
 }
-
-/// What a service hands jobs to: everything for a coordinator, in the order of its
-/// definition; children or peers for a worker.
-fn delegates_to(record: &FederationRecord, federation: &Federation, edges: &Edges, own: &MemberId) -> Vec<Member> {
-    if record.role == Role::Coordinator {
-        let mut probe = Definition::new(own.service_name.clone(), "", "");
-        probe.federation = Some(federation.clone());
-        let followed = oscar_model::federation::edit::projected(&probe, &record.membership, &|_| None);
-        return followed.and_then(|probe| probe.federation).map_or_else(|| federation.members.clone(), |f| f.members);
-    }
-    if matches!(federation.topology, Topology::None | Topology::Star) {
-        return Vec::new();
-    }
-    let known = |id: &MemberId| record.membership.get(id).map(|known| known.attributes.value.clone());
-    edges
-        .targets(own)
-        .map(|id| {
-            let attributes = known(id).unwrap_or_else(|| oscar_model::federation::membership::Attributes {
-                ssl_verify: true,
-                ..Default::default()
-            });
-            member_of(id, &oscar_model::federation::membership::Attributes { parent: None, ..attributes })
-        })
-        .collect()
-}
