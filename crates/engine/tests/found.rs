@@ -262,6 +262,43 @@ async fn a_federation_that_was_deleted_is_not_begun_again() {
 }
 
 #[tokio::test]
+async fn a_create_that_succeeded_and_was_deleted_since_is_not_taken_back() {
+    let house = mk_house();
+    house.gate.forget_permits(100);
+    let definition = house.mk_coordinator(Topology::Star, vec![mk_member("x/r", None)]);
+    let (ana, none) = (ana(), Secret::default());
+    let create = house.manager.create(&ana, definition, &none, Terms::default());
+    let operation = async {
+        loop {
+            if let Some(operation) = house.journal.operations().await.expect("read").pop() {
+                house.gate.add_permits(100);
+                return operation;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let (created, operation) = tokio::join!(create, operation);
+    created.expect("created");
+    // A crash came before it was written down that the operation had ended.
+    house.journal.put_operation(&operation).await.expect("put");
+    house.manager.remove(&ana, &name("f"), Terms::default()).await.expect("removed");
+    house.manager.federator().recover().await.expect("recovered");
+    assert_eq!(house.journal.federations().await.expect("read").len(), 1, "what is left to remove is known");
+    house.tick().await;
+    assert!(!house.has("r").await);
+}
+
+#[tokio::test]
+async fn a_replica_that_was_not_invited_takes_no_edits() {
+    let house = mk_house();
+    house.found(Topology::Mesh, vec![mk_member("x/r", None)]).await;
+    let record = house.journal.federation(&name("r")).await.expect("read").expect("there");
+    house.journal.remove_federation(&record.federation_id, &name("r")).await.expect("removed");
+    let edited = house.edit("r", Edit { add: vec![mk_member("x/t", None)], ..Edit::default() }).await;
+    assert!(matches!(edited, Err(Failure::Replica { .. })), "{edited:?}");
+}
+
+#[tokio::test]
 async fn a_replica_that_its_owner_takes_away_does_not_come_back() {
     let house = mk_house();
     house.manager.create(&ana(), mk_definition("r"), &Secret::default(), Terms::default()).await.expect("created");

@@ -19,6 +19,9 @@ use crate::ports::peers::{Call, Exchange, Invitation, PeerError};
 use super::remove::leaving;
 use super::{Federator, federation_of};
 
+/// So many removals are remembered although everybody has seen them.
+const KEPT_REMOVALS: usize = 32;
+
 fn own_copy((id, known): (&MemberId, &Record)) -> (MemberId, Record) {
     (id.clone(), known.clone())
 }
@@ -196,8 +199,10 @@ impl Federator {
         if planted(Bug::TombstoneForgotten) {
             record.membership.forget(&BTreeSet::new());
         }
-        // Who is leaving and cannot be reached may still speak as a member.
-        if let Some(living) = everybody.filter(|_| record.leaving.is_empty()) {
+        // Who is leaving and cannot be reached may still speak as a member; and what somebody said
+        // before he heard of a removal may still be under way.
+        let many = record.membership.removed().count() > KEPT_REMOVALS;
+        if let Some(living) = everybody.filter(|_| many && record.leaving.is_empty()) {
             record.membership.forget(living);
         }
         if record == before {

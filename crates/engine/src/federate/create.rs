@@ -350,7 +350,7 @@ impl Federator {
                 self.journal.remove_operation(&operation.id).await?;
                 operation.id = self.new_id();
             }
-            if operation.phase == Phase::Forward && self.coordinator_is_stored(&operation).await? {
+            if operation.phase == Phase::Forward && self.had_succeeded(&operation).await? {
                 self.journal.remove_operation(&operation.id).await?;
             } else if !self.go_back(operation).await?.is_empty() {
                 open += 1;
@@ -359,7 +359,13 @@ impl Federator {
         Ok(open)
     }
 
-    async fn coordinator_is_stored(&self, operation: &Operation) -> Result<bool, Failure> {
+    /// Its coordinator is there, or was and has been deleted since.
+    async fn had_succeeded(&self, operation: &Operation) -> Result<bool, Failure> {
+        let records = self.journal.federations().await?;
+        let of_it = |record: &FederationRecord| record.federation_id == operation.federation_id;
+        if records.iter().any(|record| of_it(record) && record.deleted.is_some()) {
+            return Ok(true);
+        }
         let name = &operation.coordinator;
         let stored = self.services.get(name).await.map_err(|error| Failure::of_service(error, name))?;
         Ok(stored.is_some_and(|stored| federation_of(&stored.service.definition) == operation.federation_id))

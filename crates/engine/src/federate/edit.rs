@@ -48,24 +48,8 @@ impl Federator {
                         other => return other,
                     }
                 }
-                None => {
-                    self.refuse_replica(service).await?;
-                    return self.edit_as_coordinator(service, edit, access).await;
-                }
-                Some(_) => return self.edit_as_coordinator(service, edit, access).await,
+                _ => return self.edit_as_coordinator(service, edit, access).await,
             }
-        }
-    }
-
-    /// A replica that was not invited yet has nobody to tell.
-    async fn refuse_replica(&self, service: &ServiceName) -> Result<(), Failure> {
-        let stored = self.services.get(service).await.map_err(|error| Failure::of_service(error, service))?;
-        match stored.filter(|stored| stored.service.definition.is_worker()) {
-            Some(stored) => Err(Failure::Replica {
-                service: service.clone(),
-                coordinator: crate::federation::coordinator_named_in(&stored.service.definition),
-            }),
-            None => Ok(()),
         }
     }
 
@@ -108,6 +92,11 @@ impl Federator {
                 None => (None, self.services.get(service).await.map_err(fail)?),
             };
             let stored = stored.ok_or_else(|| Failure::NotFound(service.clone()))?;
+            if stored.service.definition.is_worker() {
+                // A replica that was not invited yet has nobody to tell.
+                let coordinator = crate::federation::coordinator_named_in(&stored.service.definition);
+                return Err(Failure::Replica { service: service.clone(), coordinator });
+            }
             let mut sensitive = self.services.reveal(service).await.map_err(fail)?;
             for (id, cluster) in &edit.clusters {
                 if !cluster.auth_password.is_blank() {
