@@ -66,39 +66,40 @@ pub fn expand(coordinator: &Definition, origin: &Origin) -> Vec<Worker> {
         return Vec::new();
     }
     let graph = Graph::of(MemberId::own(coordinator), federation);
-    graph
-        .members()
-        .map(|id| Worker { id: id.clone(), definition: worker(coordinator, federation, &graph, id, origin) })
-        .collect()
-}
-
-fn worker(
-    coordinator: &Definition,
-    federation: &Federation,
-    graph: &Graph,
-    id: &MemberId,
-    origin: &Origin,
-) -> Definition {
-    let mut definition = Definition {
+    let (common, block) = in_common(coordinator, federation, origin);
+    let worker = |id: &MemberId| Definition {
         name: id.service_name.clone(),
         cluster_id: id.cluster_id.clone(),
-        federation: Some(Federation { members: members_of(federation, graph, id), ..federation.clone() }),
+        federation: Some(Federation { members: members_of(federation, &graph, id), ..block.clone() }),
+        clusters: clusters(coordinator, &graph, id, origin),
+        ..common.clone()
+    };
+    graph.members().map(|id| Worker { id: id.clone(), definition: worker(id) }).collect()
+}
+
+/// What every worker has, without members and clusters: of those each has its own, and copying
+/// all of them for each would cost the square of their number.
+fn in_common(coordinator: &Definition, federation: &Federation, origin: &Origin) -> (Definition, Federation) {
+    let block = Federation {
+        members: Vec::new(),
+        // Its own origin does not hand the token on; the choice was the coordinator's.
+        share_refresh_token: false,
+        ..federation.clone()
+    };
+    let mut common = Definition {
+        federation: None,
+        clusters: BTreeMap::new(),
         environment: Environment {
             variables: coordinator.environment.variables.clone(),
             secrets: without_refresh_token(&coordinator.environment.secrets),
         },
         annotations: annotations(coordinator, origin),
-        clusters: clusters(coordinator, graph, id, origin),
         // Where a node is called so is not known elsewhere.
         interlink_node_name: String::new(),
         ..coordinator.clone()
     };
-    if let Some(federation) = &mut definition.federation {
-        // Its own origin does not hand the token on; the choice was the coordinator's.
-        federation.share_refresh_token = false;
-    }
-    hide_own_store_keys(&mut definition);
-    definition
+    hide_own_store_keys(&mut common);
+    (common, block)
 }
 
 /// The members that a worker's own block lists: what it hands jobs to.

@@ -3,7 +3,7 @@
 //! A plan leaves no choice to its execution. Nothing is deleted that this federation did not
 //! make, and what it changed can be put back as it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::service::Definition;
 
@@ -116,7 +116,8 @@ pub fn plan(wanted: &[Worker], found: &BTreeMap<MemberId, Found>) -> Plan {
             }
         }
     }
-    for (id, found) in found.iter().filter(|(id, _)| !wanted.iter().any(|worker| worker.id == **id)) {
+    let wanted: BTreeSet<_> = wanted.iter().map(|worker| &worker.id).collect();
+    for (id, found) in found.iter().filter(|(id, _)| !wanted.contains(id)) {
         match depart(id, found, true) {
             Ok(step) => plan.steps.extend(step),
             Err(obstacle) => {
