@@ -339,24 +339,28 @@ impl Federator {
     /// stored had succeeded; every other one is taken back, because nobody was told that it had.
     /// Returns how many stay open.
     pub async fn recover(&self) -> Result<usize, Failure> {
-        let mut open = 0;
-        for mut operation in self.journal.operations().await? {
-            let running = self.memory.running.contains(&operation.id) && !planted(Bug::RunningTakenBack);
-            let anothers = self.own.grace > 0 && operation.begun + self.own.grace > self.now();
-            if running || anothers {
-                continue;
-            }
-            if planted(Bug::OperationRenamed) {
-                self.journal.remove_operation(&operation.id).await?;
-                operation.id = self.new_id();
-            }
-            if operation.phase == Phase::Forward && self.had_succeeded(&operation).await? {
-                self.journal.remove_operation(&operation.id).await?;
-            } else if !self.go_back(operation).await?.is_empty() {
-                open += 1;
-            }
+        // Side by side: a member that hangs costs all of them one time-out, not one each.
+        let ends = self.journal.operations().await?.into_iter().map(|operation| self.end(operation));
+        let open: Vec<usize> = join_all(ends).await.into_iter().collect::<Result<_, _>>()?;
+        Ok(open.into_iter().sum())
+    }
+
+    /// One if it stays open.
+    async fn end(&self, mut operation: Operation) -> Result<usize, Failure> {
+        let running = self.memory.running.contains(&operation.id) && !planted(Bug::RunningTakenBack);
+        let anothers = self.own.grace > 0 && operation.begun + self.own.grace > self.now();
+        if running || anothers {
+            return Ok(0);
         }
-        Ok(open)
+        if planted(Bug::OperationRenamed) {
+            self.journal.remove_operation(&operation.id).await?;
+            operation.id = self.new_id();
+        }
+        if operation.phase == Phase::Forward && self.had_succeeded(&operation).await? {
+            self.journal.remove_operation(&operation.id).await?;
+            return Ok(0);
+        }
+        Ok(usize::from(!self.go_back(operation).await?.is_empty()))
     }
 
     /// Its coordinator is there, or was and has been deleted since.

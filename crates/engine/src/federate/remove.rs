@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::join_all;
 use oscar_model::federation::expand::Audience;
 use oscar_model::federation::record::{Access, FederationRecord, Leaving, Role};
 use oscar_model::federation::topology::MemberId;
@@ -61,31 +62,35 @@ impl Federator {
     /// Goes on with removing what is left of deleted federations. Returns how many are not done
     /// yet, and the grants that nobody needs any more.
     pub async fn finish_deleted(&self) -> Result<(usize, Vec<(ServiceName, String)>), Failure> {
+        let records = self.journal.federations().await?;
+        // Side by side: a member that hangs keeps nobody else's removal waiting.
+        let ends = records.iter().filter(|record| record.deleted.is_some()).map(|record| self.finish_one(record));
         let (mut open, mut released) = (0, Vec::new());
-        for record in self.journal.federations().await?.into_iter().filter(|record| record.deleted.is_some()) {
-            // A look that was begun before the deletion must not bring a member back after it.
-            let _one = if planted(Bug::LookOutlivesFederation) {
-                None
-            } else {
-                Some(self.memory.repairs.take(&record.own.service_name).await)
-            };
-            let Some(record) = self.deleted_record(&record).await? else { continue };
-            let Some(since) = record.deleted else { continue };
-            self.finish_local_part(&record).await?;
-            let given_up = self.now().saturating_sub(since) > PATIENCE;
-            if !self.remove_members(&record).await?.troubles().is_empty() && !given_up {
-                open += 1;
-                continue;
-            }
-            if given_up {
-                let name = &record.own.service_name;
-                self.note(&record.owner, "removal-given-up", name, &record.federation_id, "").await;
-            }
-            self.journal.remove_federation(&record.federation_id, &record.own.service_name).await?;
-            self.memory.states.forget(&record.federation_id);
-            released.extend(record.access.grant.clone().map(|grant| (record.own.service_name.clone(), grant)));
+        for (left, grant) in join_all(ends).await.into_iter().collect::<Result<Vec<_>, Failure>>()? {
+            open += left;
+            released.extend(grant);
         }
         Ok((open, released))
+    }
+
+    /// One if something is left to do, and the grant that nobody needs any more.
+    async fn finish_one(&self, seen: &FederationRecord) -> Result<(usize, Option<(ServiceName, String)>), Failure> {
+        let name = &seen.own.service_name;
+        // A look that was begun before the deletion must not bring a member back after it.
+        let _one = if planted(Bug::LookOutlivesFederation) { None } else { Some(self.memory.repairs.take(name).await) };
+        let Some(record) = self.deleted_record(seen).await? else { return Ok((0, None)) };
+        let Some(since) = record.deleted else { return Ok((0, None)) };
+        self.finish_local_part(&record).await?;
+        let given_up = self.now().saturating_sub(since) > PATIENCE;
+        if !self.remove_members(&record).await?.troubles().is_empty() && !given_up {
+            return Ok((1, None));
+        }
+        if given_up {
+            self.note(&record.owner, "removal-given-up", name, &record.federation_id, "").await;
+        }
+        self.journal.remove_federation(&record.federation_id, name).await?;
+        self.memory.states.forget(&record.federation_id);
+        Ok((0, record.access.grant.map(|grant| (name.clone(), grant))))
     }
 
     /// The record as it is now.
