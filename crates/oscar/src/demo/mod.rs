@@ -137,7 +137,7 @@ impl Scene {
 
     async fn deploy(&self, story: &Story) -> Result<(), Trouble> {
         story.step("Alice submits one definition, to one cluster, with a refresh token of hers");
-        story.code("federation: {topology: mesh, delegation: random, members: [oscar-cluster-a/grayifyr1, oscar-cluster-b/grayifyr2]}");
+        story.detail("federation: {topology: mesh, delegation: random, members: [oscar-cluster-a/grayifyr1, oscar-cluster-b/grayifyr2]}");
         // The token of the demo holds nothing that YAML would read otherwise.
         let secret = format!("      environment: {{secrets: {{refresh_token: \"{}\"}}}}\n", self.refresh.expose());
         let request = self
