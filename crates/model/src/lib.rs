@@ -9,6 +9,7 @@ pub mod fault;
 pub mod federation;
 pub mod identity;
 pub mod image;
+pub mod job;
 pub mod name;
 pub mod namespace;
 pub mod quantity;

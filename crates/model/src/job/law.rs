@@ -1,0 +1,272 @@
+//! How a job may move.
+
+use super::{Job, MOST_ATTEMPTS, Millis, Output, Phase, Step};
+
+/// What happened to a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// It waits here.
+    Queue {
+        reason: String,
+    },
+    /// It was given room; a new attempt begins.
+    Start {
+        reason: String,
+    },
+    Running {
+        attempt: u32,
+    },
+    /// The attempt ended well, and it is the one whose outputs count. They are put in their
+    /// place next.
+    Decide {
+        attempt: u32,
+        outputs: Vec<Output>,
+    },
+    /// The outputs are in their place.
+    Succeed {
+        attempt: u32,
+    },
+    Fail {
+        attempt: u32,
+        exit_code: Option<i32>,
+        reason: String,
+    },
+    /// The attempt could not begin, or vanished: it is tried again, or given up.
+    Vanish {
+        attempt: u32,
+        reason: String,
+    },
+    /// Somebody wants it ended. One that holds room ends when its attempt has.
+    Cancel {
+        by: String,
+    },
+    /// The attempt of a job that was to be ended has ended.
+    Cancelled {
+        attempt: u32,
+    },
+    /// No room will ever be enough, or its service is gone.
+    Refuse {
+        reason: String,
+    },
+}
+
+/// Why an event changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The job has ended.
+    Over,
+    /// It is about a former attempt.
+    Stale,
+    /// It does not follow on where the job is.
+    OutOfOrder,
+}
+
+impl Job {
+    /// The job after the event; `Err` when it changes nothing.
+    pub fn apply(&self, event: Event, at: Millis) -> Result<Self, Refused> {
+        let mut job = self.clone();
+        job.step(event, at)?;
+        job.version += 1;
+        Ok(job)
+    }
+
+    fn step(&mut self, event: Event, at: Millis) -> Result<(), Refused> {
+        if self.phase.is_final() {
+            return Err(Refused::Over);
+        }
+        match event {
+            Event::Queue { reason } => {
+                self.only_in(&[Phase::Accepted])?;
+                self.enter(Phase::Queued, reason, at);
+            }
+            Event::Start { reason } => {
+                self.only_in(&[Phase::Accepted, Phase::Queued])?;
+                self.attempt += 1;
+                self.enter(Phase::Starting, reason, at);
+            }
+            Event::Running { attempt } => {
+                self.of_present(attempt)?;
+                self.only_in(&[Phase::Starting])?;
+                self.enter(Phase::Running, String::new(), at);
+            }
+            Event::Decide { attempt, outputs } => {
+                self.of_present(attempt)?;
+                self.only_in(&[Phase::Starting, Phase::Running])?;
+                if self.cancelling || !self.outputs.is_empty() {
+                    return Err(Refused::OutOfOrder);
+                }
+                self.outputs = outputs;
+            }
+            Event::Succeed { attempt } => {
+                self.of_present(attempt)?;
+                self.only_in(&[Phase::Starting, Phase::Running])?;
+                self.exit_code = Some(0);
+                self.enter(Phase::Succeeded, String::new(), at);
+            }
+            Event::Fail { attempt, exit_code, reason } => {
+                self.of_present(attempt)?;
+                self.only_in(&[Phase::Starting, Phase::Running])?;
+                self.exit_code = exit_code;
+                self.enter(Phase::Failed, reason, at);
+            }
+            Event::Vanish { attempt, reason } => self.vanish(attempt, reason, at)?,
+            Event::Cancel { by } => self.cancel(&by, at)?,
+            Event::Cancelled { attempt } => {
+                self.of_present(attempt)?;
+                self.only_in(&[Phase::Starting, Phase::Running])?;
+                self.enter(Phase::Cancelled, "ended on request".to_owned(), at);
+            }
+            Event::Refuse { reason } => {
+                self.only_in(&[Phase::Accepted, Phase::Queued])?;
+                self.enter(Phase::Failed, reason, at);
+            }
+        }
+        Ok(())
+    }
+
+    fn vanish(&mut self, attempt: u32, reason: String, at: Millis) -> Result<(), Refused> {
+        self.of_present(attempt)?;
+        self.only_in(&[Phase::Starting, Phase::Running])?;
+        if !self.outputs.is_empty() {
+            // Decided already: what is left to do needs no attempt.
+            return Err(Refused::OutOfOrder);
+        }
+        if self.cancelling {
+            self.enter(Phase::Cancelled, "ended on request".to_owned(), at);
+        } else if attempt >= MOST_ATTEMPTS {
+            self.enter(Phase::Lost, reason, at);
+        } else {
+            self.enter(Phase::Queued, reason, at);
+        }
+        Ok(())
+    }
+
+    fn cancel(&mut self, by: &str, at: Millis) -> Result<(), Refused> {
+        let reason = format!("cancelled by {by}");
+        if !self.phase.is_active() {
+            self.enter(Phase::Cancelled, reason, at);
+        } else if self.cancelling || !self.outputs.is_empty() {
+            // Asked for already, or too late: its outputs are on their way.
+            return Err(Refused::OutOfOrder);
+        } else {
+            self.cancelling = true;
+            let phase = self.phase;
+            self.enter(phase, reason, at);
+        }
+        Ok(())
+    }
+
+    fn only_in(&self, phases: &[Phase]) -> Result<(), Refused> {
+        if phases.contains(&self.phase) { Ok(()) } else { Err(Refused::OutOfOrder) }
+    }
+
+    fn of_present(&self, attempt: u32) -> Result<(), Refused> {
+        if attempt == self.attempt { Ok(()) } else { Err(Refused::Stale) }
+    }
+
+    /// Clocks may go back; a story does not.
+    fn enter(&mut self, phase: Phase, reason: String, at: Millis) {
+        let at = at.max(self.story.last().map_or(0, |step| step.at));
+        self.phase = phase;
+        self.story.push(Step { at, phase, attempt: self.attempt, reason });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{Need, Source, Submission};
+    use super::*;
+    use crate::identity::Owner;
+    use crate::job::JobName;
+    use crate::name::ServiceName;
+
+    fn mk_job() -> Job {
+        let service = ServiceName::parse("cowsay").expect("a name");
+        let submission = Submission {
+            name: JobName::of(&service, "1").expect("a name"),
+            service,
+            owner: Owner::Admin,
+            submitter: None,
+            source: Source::Call,
+            need: Need::default(),
+        };
+        Job::new(submission, 10)
+    }
+
+    fn any_event() -> impl Strategy<Value = Event> {
+        let attempt = 0u32..5;
+        let output = Output {
+            provider: "minio.default".to_owned(),
+            bucket: "b".to_owned(),
+            key: "k".to_owned(),
+            bytes: 1,
+            staged: Some("s".to_owned()),
+        };
+        prop_oneof![
+            Just(Event::Queue { reason: String::new() }),
+            Just(Event::Start { reason: String::new() }),
+            attempt.clone().prop_map(|attempt| Event::Running { attempt }),
+            (attempt.clone(), 0usize..2)
+                .prop_map(move |(attempt, n)| Event::Decide { attempt, outputs: vec![output.clone(); n] }),
+            attempt.clone().prop_map(|attempt| Event::Succeed { attempt }),
+            attempt.clone().prop_map(|attempt| Event::Fail { attempt, exit_code: Some(3), reason: String::new() }),
+            attempt.clone().prop_map(|attempt| Event::Vanish { attempt, reason: String::new() }),
+            Just(Event::Cancel { by: "alice".to_owned() }),
+            attempt.prop_map(|attempt| Event::Cancelled { attempt }),
+            Just(Event::Refuse { reason: String::new() }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_happens_the_story_is_one(events in proptest::collection::vec((any_event(), 0u64..100), 0..60)) {
+            let mut job = mk_job();
+            for (event, at) in events {
+                let Ok(next) = job.apply(event, at) else { continue };
+                prop_assert!(!job.phase.is_final(), "nothing follows an end");
+                prop_assert_eq!(next.version, job.version + 1);
+                prop_assert!(next.attempt == job.attempt || next.attempt == job.attempt + 1);
+                prop_assert!(job.outputs.is_empty() || next.outputs == job.outputs, "decided once");
+                prop_assert!(next.story.len() >= job.story.len());
+                job = next;
+            }
+            prop_assert!(job.attempt <= MOST_ATTEMPTS);
+            prop_assert!(job.story.is_sorted_by_key(|step| step.at));
+            prop_assert!(job.story.is_sorted_by_key(|step| step.attempt));
+            let ends = job.story.iter().filter(|step| step.phase.is_final()).count();
+            prop_assert_eq!(ends, usize::from(job.phase.is_final()));
+            prop_assert!(job.story.len() < 20, "a story stays short");
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_vanished_is_tried_again_and_then_given_up() {
+        let mut job = mk_job().apply(Event::Queue { reason: String::new() }, 11).expect("queued");
+        for attempt in 1..=MOST_ATTEMPTS {
+            job = job.apply(Event::Start { reason: String::new() }, 12).expect("started");
+            assert_eq!(job.attempt, attempt);
+            job = job.apply(Event::Vanish { attempt, reason: "gone".to_owned() }, 13).expect("vanished");
+        }
+        assert_eq!((job.phase, job.reason()), (Phase::Lost, "gone"));
+    }
+
+    #[test]
+    fn a_former_attempt_is_not_listened_to() {
+        let job = mk_job().apply(Event::Start { reason: String::new() }, 1).expect("started");
+        let job = job.apply(Event::Vanish { attempt: 1, reason: String::new() }, 2).expect("vanished");
+        let job = job.apply(Event::Start { reason: String::new() }, 3).expect("again");
+        assert_eq!(job.apply(Event::Succeed { attempt: 1 }, 4), Err(Refused::Stale));
+        assert!(job.apply(Event::Succeed { attempt: 2 }, 4).is_ok());
+    }
+
+    #[test]
+    fn what_was_decided_cannot_be_cancelled() {
+        let job = mk_job().apply(Event::Start { reason: String::new() }, 1).expect("started");
+        let output =
+            Output { provider: String::new(), bucket: String::new(), key: String::new(), bytes: 0, staged: None };
+        let job = job.apply(Event::Decide { attempt: 1, outputs: vec![output] }, 2).expect("decided");
+        assert_eq!(job.apply(Event::Cancel { by: "alice".to_owned() }, 3), Err(Refused::OutOfOrder));
+    }
+}
