@@ -2,6 +2,7 @@
 
 use oscar_model::fault::Faults;
 use oscar_model::federation::topology::MemberId;
+use oscar_model::job::JobName;
 use oscar_model::name::ServiceName;
 
 use crate::federate::{CreateFailure, MemberOutcome};
@@ -58,6 +59,26 @@ pub enum Failure {
     RefreshToken(String),
     #[error("the service {0} is in no federation")]
     NoFederation(ServiceName),
+    #[error("there is no job named {0}")]
+    NoJob(JobName),
+    #[error("the job {0} has said nothing yet")]
+    NoLog(JobName),
+    #[error("the job {0} has ended already")]
+    JobOver(JobName),
+    #[error("this Idempotency-Key was used for the job {0}, with another body")]
+    KeyReused(JobName),
+    #[error("there is no bucket named {0}")]
+    NoBucket(String),
+    #[error("the bucket {0} belongs to somebody else")]
+    BucketTaken(String),
+    /// This manager keeps definitions only.
+    #[error("this manager runs no jobs: {0}")]
+    NoJobs(&'static str),
+    #[error("what runs jobs failed: {0}")]
+    Runtime(String),
+    /// A fault of the manager itself.
+    #[error("this should not happen: {0}")]
+    Impossible(String),
     #[error("the store failed: {0}")]
     Store(#[from] StoreError),
 }

@@ -12,6 +12,7 @@ pub enum Event {
     /// It was given room; a new attempt begins.
     Start {
         reason: String,
+        access_key: String,
     },
     Running {
         attempt: u32,
@@ -79,9 +80,10 @@ impl Job {
                 self.only_in(&[Phase::Accepted])?;
                 self.enter(Phase::Queued, reason, at);
             }
-            Event::Start { reason } => {
+            Event::Start { reason, access_key } => {
                 self.only_in(&[Phase::Accepted, Phase::Queued])?;
                 self.attempt += 1;
+                self.access_key = access_key;
                 self.enter(Phase::Starting, reason, at);
             }
             Event::Running { attempt } => {
@@ -190,9 +192,14 @@ mod tests {
             owner: Owner::Admin,
             submitter: None,
             source: Source::Call,
+            input: None,
             need: Need::default(),
         };
         Job::new(submission, 10)
+    }
+
+    fn start() -> Event {
+        Event::Start { reason: String::new(), access_key: String::new() }
     }
 
     fn any_event() -> impl Strategy<Value = Event> {
@@ -206,7 +213,7 @@ mod tests {
         };
         prop_oneof![
             Just(Event::Queue { reason: String::new() }),
-            Just(Event::Start { reason: String::new() }),
+            Just(start()),
             attempt.clone().prop_map(|attempt| Event::Running { attempt }),
             (attempt.clone(), 0usize..2)
                 .prop_map(move |(attempt, n)| Event::Decide { attempt, outputs: vec![output.clone(); n] }),
@@ -245,7 +252,7 @@ mod tests {
     fn an_attempt_that_vanished_is_tried_again_and_then_given_up() {
         let mut job = mk_job().apply(Event::Queue { reason: String::new() }, 11).expect("queued");
         for attempt in 1..=MOST_ATTEMPTS {
-            job = job.apply(Event::Start { reason: String::new() }, 12).expect("started");
+            job = job.apply(start(), 12).expect("started");
             assert_eq!(job.attempt, attempt);
             job = job.apply(Event::Vanish { attempt, reason: "gone".to_owned() }, 13).expect("vanished");
         }
@@ -254,16 +261,16 @@ mod tests {
 
     #[test]
     fn a_former_attempt_is_not_listened_to() {
-        let job = mk_job().apply(Event::Start { reason: String::new() }, 1).expect("started");
+        let job = mk_job().apply(start(), 1).expect("started");
         let job = job.apply(Event::Vanish { attempt: 1, reason: String::new() }, 2).expect("vanished");
-        let job = job.apply(Event::Start { reason: String::new() }, 3).expect("again");
+        let job = job.apply(start(), 3).expect("again");
         assert_eq!(job.apply(Event::Succeed { attempt: 1 }, 4), Err(Refused::Stale));
         assert!(job.apply(Event::Succeed { attempt: 2 }, 4).is_ok());
     }
 
     #[test]
     fn what_was_decided_cannot_be_cancelled() {
-        let job = mk_job().apply(Event::Start { reason: String::new() }, 1).expect("started");
+        let job = mk_job().apply(start(), 1).expect("started");
         let output =
             Output { provider: String::new(), bucket: String::new(), key: String::new(), bytes: 0, staged: None };
         let job = job.apply(Event::Decide { attempt: 1, outputs: vec![output] }, 2).expect("decided");

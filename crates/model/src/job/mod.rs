@@ -139,15 +139,21 @@ impl Need {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     Call,
+    /// A new version of its input.
     Upload {
-        bucket: String,
-        key: String,
         version: String,
     },
     /// Another cluster, by the name that it gave itself.
     Delegated {
         from: String,
     },
+}
+
+/// An object of the cluster's own store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectRef {
+    pub bucket: String,
+    pub key: String,
 }
 
 /// One step of a job's story.
@@ -182,10 +188,14 @@ pub struct Job {
     /// Who asked for it; absent when the caller only held the token of the service.
     pub submitter: Option<Owner>,
     pub source: Source,
+    /// What it reads of the cluster's own store.
+    pub input: Option<ObjectRef>,
     pub need: Need,
     pub phase: Phase,
     /// The number of the present or last attempt.
     pub attempt: u32,
+    /// The name of the key that the attempt holds of the cluster's own store; may be blank.
+    pub access_key: String,
     /// Somebody wants it ended.
     pub cancelling: bool,
     /// Of the script, once it ended by itself.
@@ -205,22 +215,25 @@ pub struct Submission {
     pub owner: Owner,
     pub submitter: Option<Owner>,
     pub source: Source,
+    pub input: Option<ObjectRef>,
     pub need: Need,
 }
 
 impl Job {
     /// A job as it is accepted.
     pub fn new(submission: Submission, at: Millis) -> Self {
-        let Submission { name, service, owner, submitter, source, need } = submission;
+        let Submission { name, service, owner, submitter, source, input, need } = submission;
         Self {
             name,
             service,
             owner,
             submitter,
             source,
+            input,
             need,
             phase: Phase::Accepted,
             attempt: 0,
+            access_key: String::new(),
             cancelling: false,
             exit_code: None,
             outputs: Vec::new(),

@@ -1,0 +1,227 @@
+//! Beginning an attempt: its keys, and what it is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oscar_model::identity::Owner;
+use oscar_model::job::admission::Waiting;
+use oscar_model::job::{Event, Job, JobName, Phase};
+use oscar_model::service::{Definition, Service, Visibility};
+
+use super::{Dispatcher, Held, run_of};
+use crate::ports::StoreError;
+use crate::ports::buckets::{Bucket, Grant, Keys, STAGING_BUCKET, Verb};
+use crate::ports::runtime::{Order, Outputs, RunId, RuntimeError, StoreAccess};
+
+/// With this annotation outputs go straight to their place: nothing is staged, and a repeated
+/// attempt may write again what a former one wrote.
+pub(crate) const OUTPUTS_ANNOTATION: &str = "oscar.grycap/outputs";
+
+/// How long keys outlive the time limit of their attempt: its outputs are still to be written.
+const KEY_SLACK: Duration = Duration::from_secs(3600);
+
+impl Dispatcher {
+    /// Starts a job whose room is held already; the room is given back when it does not start.
+    /// One that could not be looked at is tried again at the next tick.
+    pub(super) async fn begin(&self, waiting: Waiting) -> Result<(), StoreError> {
+        let _turn = self.turns.take(&waiting.job).await;
+        let held = Held { user: waiting.user.clone(), service: waiting.service.clone(), need: waiting.need };
+        let started = self.try_begin(&waiting.job, &held).await;
+        if !matches!(started, Ok(true)) {
+            let mut memory = self.memory();
+            memory.queue.release(&held.user, &held.service, held.need);
+            memory.deferred.extend(started.is_err().then_some(waiting));
+            self.wake.notify_one();
+        }
+        started.map(|_| ())
+    }
+
+    async fn try_begin(&self, name: &JobName, held: &Held) -> Result<bool, StoreError> {
+        let Some(job) = self.jobs.get(name).await? else { return Ok(false) };
+        if !matches!(job.phase, Phase::Accepted | Phase::Queued) {
+            return Ok(false);
+        }
+        let Some(stored) = self.services.get(&job.service).await.ok().flatten() else {
+            self.advance(&job, Event::Refuse { reason: "its service was removed".to_owned() }).await?;
+            return Ok(false);
+        };
+        let service = Arc::new(stored.service.clone());
+        let next = RunId { job: job.name.clone(), attempt: job.attempt + 1 };
+        let keys = match self.keys_for(&job, &next, &service.definition).await {
+            Ok(keys) => keys,
+            Err(KeyTrouble::Store(error)) => return Err(error),
+            Err(KeyTrouble::NotTheirs(sentence)) => {
+                self.advance(&job, Event::Refuse { reason: sentence }).await?;
+                return Ok(false);
+            }
+        };
+        let access_key = keys.as_ref().map(|keys| keys.access_key.clone()).unwrap_or_default();
+        let reason = "there is room for it here".to_owned();
+        let Some(job) = self.advance(&job, Event::Start { reason, access_key }).await? else { return Ok(false) };
+        let run = run_of(&job);
+        self.memory().held.insert(run.clone(), held.clone());
+        match self.launch(&job, service, keys).await {
+            Ok(()) => Ok(true),
+            // It is looked at again, found unknown to the runtime, and tried again.
+            Err(Launch::Store(_)) => {
+                self.memory().unsettled.insert(run);
+                Ok(true)
+            }
+            Err(Launch::Runtime(error)) => {
+                if self.give_up_launch(&job, &error).await.is_err() {
+                    self.memory().unsettled.insert(run);
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    async fn launch(&self, job: &Job, service: Arc<Service>, keys: Option<Keys>) -> Result<(), Launch> {
+        let event = self.jobs.event(&job.name).await.map_err(Launch::Store)?;
+        let sensitive = self.services.reveal(&job.service).await.map_err(Launch::Store)?;
+        let order = Order {
+            run: run_of(job),
+            outputs: outputs_of(&run_of(job), &service.definition),
+            service,
+            secrets: sensitive.environment,
+            event,
+            store: self.store_access(keys),
+            time_limit: Some(self.policy.time_limit),
+            synchronous: false,
+        };
+        self.runtime.start(order).await.map_err(Launch::Runtime)
+    }
+
+    async fn give_up_launch(&self, job: &Job, error: &RuntimeError) -> Result<(), StoreError> {
+        let attempt = job.attempt;
+        let event = match error {
+            RuntimeError::Impossible(sentence) => Event::Fail { attempt, exit_code: None, reason: sentence.clone() },
+            RuntimeError::NotFound | RuntimeError::Unavailable(_) => {
+                // Whether it began is not known.
+                let fenced = self.runtime.fence(&run_of(job)).await;
+                fenced.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+                Event::Vanish { attempt, reason: format!("it could not be started: {error}") }
+            }
+        };
+        self.close_attempt(job, event).await
+    }
+
+    pub(super) fn store_access(&self, keys: Option<Keys>) -> StoreAccess {
+        StoreAccess {
+            endpoint: self.policy.store_endpoint.clone(),
+            region: self.policy.store_region.clone(),
+            verify: self.policy.store_verify,
+            keys,
+        }
+    }
+
+    /// A key that opens what this attempt needs of the cluster's own store and nothing else.
+    async fn keys_for(&self, job: &Job, run: &RunId, definition: &Definition) -> Result<Option<Keys>, KeyTrouble> {
+        let mut grants = self.read_grants(job).await?;
+        grants.extend(write_grants(run, definition));
+        if grants.is_empty() {
+            return Ok(None);
+        }
+        let expires = self.clock.now() + self.policy.time_limit + KEY_SLACK;
+        let keys = self.buckets.scoped_key(&grants, expires).await.map_err(KeyTrouble::Store)?;
+        Ok(Some(keys))
+    }
+
+    /// An input is read on behalf of whoever asked: nobody gets at another's objects by naming
+    /// them in an event.
+    async fn read_grants(&self, job: &Job) -> Result<Vec<Grant>, KeyTrouble> {
+        let Some(input) = &job.input else { return Ok(Vec::new()) };
+        let bucket = self.buckets.get(&input.bucket).await.map_err(KeyTrouble::Store)?;
+        let reader = job.payer();
+        let is_upload = matches!(job.source, oscar_model::job::Source::Upload { .. });
+        match bucket {
+            Some(bucket) if is_upload || may_read(&bucket, reader) => {
+                let verbs = vec![Verb::Read];
+                Ok(vec![Grant { bucket: input.bucket.clone(), prefix: input.key.clone(), verbs }])
+            }
+            Some(_) => Err(KeyTrouble::NotTheirs(format!("{reader} may not read the bucket {}", input.bucket))),
+            // The supervisor says that it is not there.
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Ends the part that an attempt had in the store and in the runtime, then stores the event.
+    pub(super) async fn close_attempt(&self, job: &Job, event: Event) -> Result<(), StoreError> {
+        let run = run_of(job);
+        self.revoke(job).await?;
+        if let Some(job) = self.advance(job, event).await? {
+            self.after_attempt(&job, &run).await;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn revoke(&self, job: &Job) -> Result<(), StoreError> {
+        if job.access_key.is_empty() {
+            return Ok(());
+        }
+        match self.buckets.revoke(&job.access_key).await {
+            Ok(()) | Err(StoreError::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Where the outputs of an attempt go.
+pub(super) fn outputs_of(run: &RunId, definition: &Definition) -> Outputs {
+    if writes_directly(definition) {
+        Outputs::Direct
+    } else {
+        Outputs::Staged { bucket: STAGING_BUCKET.to_owned(), prefix: staging_prefix(run) }
+    }
+}
+
+pub(super) fn writes_directly(definition: &Definition) -> bool {
+    definition.annotations.get(OUTPUTS_ANNOTATION).is_some_and(|value| value == "direct")
+}
+
+pub(super) fn staging_prefix(run: &RunId) -> String {
+    format!("{}/{}/", run.job, run.attempt)
+}
+
+fn write_grants(run: &RunId, definition: &Definition) -> Vec<Grant> {
+    let own: Vec<_> = definition.output.iter().filter(|io| io.provider.is_own_store()).collect();
+    let verbs = vec![Verb::Write];
+    if own.is_empty() {
+        Vec::new()
+    } else if writes_directly(definition) {
+        own.iter()
+            .filter_map(|io| place_of(&io.path))
+            .map(|(bucket, prefix)| Grant { bucket, prefix, verbs: verbs.clone() })
+            .collect()
+    } else {
+        vec![Grant { bucket: STAGING_BUCKET.to_owned(), prefix: staging_prefix(run), verbs }]
+    }
+}
+
+/// The bucket of a normalised path, and what keys below it begin with.
+pub(crate) fn place_of(path: &str) -> Option<(String, String)> {
+    let path = path.trim_matches('/');
+    let (bucket, folder) = path.split_once('/').unwrap_or((path, ""));
+    let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    (!bucket.is_empty()).then(|| (bucket.to_owned(), prefix))
+}
+
+fn may_read(bucket: &Bucket, reader: &Owner) -> bool {
+    match (reader, bucket.visibility) {
+        (Owner::Admin, _) | (_, Visibility::Public) => true,
+        (reader, _) if *reader == bucket.owner => true,
+        (Owner::User(subject), Visibility::Restricted) => bucket.allowed_users.contains(subject),
+        (Owner::User(_), Visibility::Private) => false,
+    }
+}
+
+enum KeyTrouble {
+    Store(StoreError),
+    NotTheirs(String),
+}
+
+enum Launch {
+    #[expect(dead_code, reason = "told apart; the cause shows again when the attempt is looked at")]
+    Store(StoreError),
+    Runtime(RuntimeError),
+}

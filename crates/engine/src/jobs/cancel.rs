@@ -1,0 +1,101 @@
+//! Ending and forgetting jobs on request.
+
+use oscar_model::identity::{Owner, Principal};
+use oscar_model::job::{Event, Job, JobName};
+use oscar_model::name::ServiceName;
+
+use super::{Dispatcher, run_of};
+use crate::failure::Failure;
+use crate::ports::StoreError;
+use crate::ports::jobs::{JobQuery, Removal};
+
+impl Dispatcher {
+    /// Ends a job. One that waits ends now; one that runs as soon as its processes have.
+    pub async fn cancel(&self, principal: &Principal, service: &ServiceName, name: &JobName) -> Result<Job, Failure> {
+        let job = self.job(principal, service, name).await?;
+        if !may_end(principal, &job) {
+            return Err(Failure::NotOwner(service.clone()));
+        }
+        self.end_job(name, principal.label()).await
+    }
+
+    async fn end_job(&self, name: &JobName, by: &str) -> Result<Job, Failure> {
+        let _turn = self.turns.take(name).await;
+        let job = self.jobs.get(name).await?.ok_or_else(|| Failure::NoJob(name.clone()))?;
+        let Some(next) = self.advance(&job, Event::Cancel { by: by.to_owned() }).await? else {
+            return if job.cancelling { Ok(job) } else { Err(Failure::JobOver(name.clone())) };
+        };
+        if next.phase.is_final() {
+            self.memory().queue.remove(job.payer(), name);
+        } else {
+            let run = run_of(&next);
+            self.memory().ending.insert(run.clone());
+            // Told again at every tick, until it has ended.
+            let _ = self.runtime.end(&run).await;
+        }
+        Ok(next)
+    }
+
+    /// Forgets one job that has ended, or ends and then forgets it.
+    pub async fn remove(&self, principal: &Principal, service: &ServiceName, name: &JobName) -> Result<(), Failure> {
+        let job = self.job(principal, service, name).await?;
+        if !may_end(principal, &job) {
+            return Err(Failure::NotOwner(service.clone()));
+        }
+        if !job.phase.is_final() {
+            match self.end_job(name, principal.label()).await {
+                Ok(job) if !job.phase.is_final() => return Ok(()),
+                Ok(_) | Err(Failure::JobOver(_)) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        self.forget(&Removal::One(name.clone())).await.map(|_| ())
+    }
+
+    /// Forgets jobs of a service that have ended: all, or those that succeeded. With `all`, what
+    /// has not ended is ended. A guest of the service reaches only his own.
+    pub async fn remove_all(&self, principal: &Principal, service: &ServiceName, all: bool) -> Result<(), Failure> {
+        let owner = self.visible(principal, service).await?;
+        let submitter = self.only_own(principal, &owner);
+        if all {
+            for job in self.unfinished_of(service).await? {
+                if may_end(principal, &job) {
+                    match self.end_job(&job.name, principal.label()).await {
+                        Ok(_) | Err(Failure::JobOver(_) | Failure::NoJob(_)) => {}
+                        Err(failure) => return Err(failure),
+                    }
+                }
+            }
+        }
+        let removal = Removal::OfService { service: service.clone(), submitter, succeeded_only: !all };
+        self.forget(&removal).await.map(|_| ())
+    }
+
+    /// The service is gone: its jobs end, and are forgotten once they have.
+    pub(crate) async fn service_removed(&self, service: &ServiceName) -> Result<(), Failure> {
+        for job in self.unfinished_of(service).await? {
+            let _ = self.end_job(&job.name, "the removal of its service").await;
+        }
+        let removal = Removal::OfService { service: service.clone(), submitter: None, succeeded_only: false };
+        self.forget(&removal).await.map(|_| ())
+    }
+
+    async fn unfinished_of(&self, service: &ServiceName) -> Result<Vec<Job>, StoreError> {
+        let mut query = JobQuery { service: service.clone(), submitter: None, page: None, limit: 500 };
+        let mut unfinished = Vec::new();
+        loop {
+            let page = self.jobs.page(&query).await?;
+            unfinished.extend(page.jobs.into_iter().filter(|job| !job.phase.is_final()));
+            match page.next {
+                Some(next) => query.page = Some(next),
+                None => return Ok(unfinished),
+            }
+        }
+    }
+}
+
+/// The owner of the service, whoever asked for the job, and the administrator.
+fn may_end(principal: &Principal, job: &Job) -> bool {
+    let is = |owner: &Owner| principal.acts_for(owner);
+    is(&job.owner) || job.submitter.as_ref().is_some_and(is)
+}

@@ -1,0 +1,102 @@
+//! How an attempt's end becomes the end of its job.
+
+use oscar_model::job::{Event, Job, Output, Phase};
+
+use super::Dispatcher;
+use crate::ports::StoreError;
+use crate::ports::buckets::{Move, STAGING_BUCKET};
+use crate::ports::jobs::Usage;
+use crate::ports::runtime::{Ended, Exit};
+
+impl Dispatcher {
+    pub(super) async fn finish(&self, job: &Job, ended: Ended) -> Result<(), StoreError> {
+        let attempt = job.attempt;
+        let mut job = job.clone();
+        if ended.began.is_some()
+            && job.phase == Phase::Starting
+            && let Some(running) = self.advance(&job, Event::Running { attempt }).await?
+        {
+            job = running;
+        }
+        let event = match ended.exit {
+            _ if job.cancelling => Event::Cancelled { attempt },
+            Exit::Success => return self.succeed(job, ended.outputs).await,
+            Exit::Code(code) => Event::Fail {
+                attempt,
+                exit_code: Some(code),
+                reason: format!("the script ended with exit code {code}"),
+            },
+            Exit::TimedOut => Event::Fail {
+                attempt,
+                exit_code: None,
+                reason: format!("it took longer than {} s, its time limit", self.policy.time_limit.as_secs()),
+            },
+            // Nobody here asked for it.
+            Exit::Cancelled => Event::Fail { attempt, exit_code: None, reason: "it was ended from outside".to_owned() },
+            Exit::Failed(sentence) => Event::Fail { attempt, exit_code: None, reason: sentence },
+        };
+        self.note(&job).await;
+        self.close_attempt(&job, event).await
+    }
+
+    async fn succeed(&self, job: Job, outputs: Vec<Output>) -> Result<(), StoreError> {
+        let attempt = job.attempt;
+        let mut decided = job;
+        if !outputs.is_empty() && decided.outputs.is_empty() {
+            match self.advance(&decided, Event::Decide { attempt, outputs }).await? {
+                Some(next) => decided = next,
+                None => return Ok(()),
+            }
+        }
+        self.put_in_place(&decided).await
+    }
+
+    /// Puts the outputs of the attempt that counts in their place. Can be repeated.
+    pub(super) async fn put_in_place(&self, job: &Job) -> Result<(), StoreError> {
+        let attempt = job.attempt;
+        let moves: Vec<_> = job.outputs.iter().filter_map(|output| move_of(job, output)).collect();
+        // From here on the attempt can write nothing that would not be looked at.
+        self.revoke(job).await?;
+        if !moves.is_empty() {
+            match self.buckets.commit(&moves).await {
+                Ok(()) => {}
+                Err(error @ (StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::Conflict)) => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    let reason = format!("its outputs cannot be put in their place: {error}");
+                    self.note(job).await;
+                    return self.close_attempt(job, Event::Fail { attempt, exit_code: Some(0), reason }).await;
+                }
+            }
+        }
+        self.note(job).await;
+        self.close_attempt(job, Event::Succeed { attempt }).await
+    }
+
+    /// For statistics; a run that is not counted is no reason to hold a job up.
+    async fn note(&self, job: &Job) {
+        let now = self.now();
+        let held = now.saturating_sub(job.started_at().unwrap_or(now));
+        let amount = |units: i64| u64::try_from(units).unwrap_or(0).saturating_mul(held);
+        let usage = Usage {
+            service: job.service.clone(),
+            user: job.submitter.as_ref().map(|owner| owner.as_str().to_owned()).unwrap_or_default(),
+            synchronous: false,
+            at: now,
+            core_millis: amount(job.need.cores),
+            gpu_millis: amount(job.need.gpus),
+        };
+        let _ = self.jobs.note_usage(&usage).await;
+    }
+}
+
+fn move_of(job: &Job, output: &Output) -> Option<Move> {
+    Some(Move {
+        from_bucket: STAGING_BUCKET.to_owned(),
+        from_key: output.staged.clone()?,
+        to_bucket: output.bucket.clone(),
+        to_key: output.key.clone(),
+        job: job.name.as_str().to_owned(),
+    })
+}

@@ -1,0 +1,241 @@
+//! Synchronous runs: the caller waits for the answer.
+
+use std::sync::Arc;
+
+use oscar_model::identity::{Owner, Principal};
+use oscar_model::job::JobName;
+use oscar_model::job::admission::Waiting;
+use oscar_model::name::ServiceName;
+use oscar_model::service::Service;
+use tokio::sync::oneshot;
+
+use super::{Dispatcher, Held, limit_of, need_of};
+use crate::failure::Failure;
+use crate::ports::jobs::Usage;
+use crate::ports::runtime::{Ended, Exit, Observed, Order, Outputs, RunId, RuntimeError};
+
+/// What a synchronous run answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub body: Vec<u8>,
+    /// How long the script took.
+    pub millis: u64,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunFailure {
+    #[error(transparent)]
+    Refused(#[from] Failure),
+    /// As many wait as may.
+    #[error("too many synchronous runs are waiting; try again in a moment")]
+    Busy,
+    #[error("it took longer than {0} s")]
+    TimedOut(u64),
+    /// The script ended badly; `output` is what it said.
+    #[error("exit status {code}")]
+    Script { code: i32, output: Vec<u8> },
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Dispatcher {
+    /// Runs the service for one body. When the caller goes away and drops this, the run ends.
+    pub async fn invoke(
+        self: &Arc<Self>,
+        principal: &Principal,
+        name: &ServiceName,
+        body: Arc<[u8]>,
+    ) -> Result<Answer, RunFailure> {
+        let service = self.invocable(principal, name).await?;
+        let need = need_of(&service.definition);
+        if !self.memory().queue.is_possible(&need, &limit_of(&service.definition)) {
+            return Err(RunFailure::Failed(
+                "invalid workload: try to reduce the service resource (cpu, memory, etc.)".to_owned(),
+            ));
+        }
+        let user = match principal {
+            Principal::User(user) => Owner::User(user.subject.clone()),
+            Principal::Admin => Owner::Admin,
+            Principal::ServiceToken(_) => service.owner.clone(),
+        };
+        let visit = Visit::wait(self.clone(), self.new_name(name)?, &user, &service).await?;
+        let answer = visit.run(&service, body).await;
+        self.count(principal, &service, &answer).await;
+        answer
+    }
+
+    pub(super) fn is_synchronous(&self, job: &JobName) -> bool {
+        self.memory().ended.contains_key(job)
+    }
+
+    pub(super) fn tell_caller(&self, run: &RunId, seen: Observed) {
+        let ended = match seen {
+            Observed::Starting | Observed::Running => return,
+            Observed::Ended(ended) => Some(ended),
+            Observed::Unknown | Observed::Vanished => None,
+        };
+        if let Some(caller) = self.memory().ended.remove(&run.job) {
+            // One who went away has no more questions.
+            let _ = caller.send(ended);
+        }
+    }
+
+    async fn count(&self, principal: &Principal, service: &Service, answer: &Result<Answer, RunFailure>) {
+        let user = match principal {
+            Principal::ServiceToken(_) => String::new(),
+            other => other.label().to_owned(),
+        };
+        let millis = answer.as_ref().map_or(0, |answer| answer.millis);
+        let need = need_of(&service.definition);
+        let amount = |units: i64| u64::try_from(units).unwrap_or(0).saturating_mul(millis);
+        let usage = Usage {
+            service: service.name().clone(),
+            user,
+            synchronous: true,
+            at: self.now(),
+            core_millis: amount(need.cores),
+            gpu_millis: amount(need.gpus),
+        };
+        let _ = self.jobs.note_usage(&usage).await;
+    }
+}
+
+/// One synchronous run that has its room. Dropped, it gives everything back.
+struct Visit {
+    dispatcher: Arc<Dispatcher>,
+    run: RunId,
+    held: Held,
+    started: bool,
+}
+
+impl Visit {
+    async fn wait(
+        dispatcher: Arc<Dispatcher>,
+        job: JobName,
+        user: &Owner,
+        service: &Service,
+    ) -> Result<Self, RunFailure> {
+        let (sender, admitted) = oneshot::channel();
+        let need = need_of(&service.definition);
+        let place = Place { dispatcher: &dispatcher, user, job: &job };
+        {
+            let mut memory = dispatcher.memory();
+            if memory.admitted.len() >= dispatcher.policy.most_waiting_runs {
+                return Err(RunFailure::Busy);
+            }
+            memory.admitted.insert(job.clone(), sender);
+            memory.queue.push(Waiting {
+                job: job.clone(),
+                user: user.clone(),
+                service: service.name().clone(),
+                need,
+                since: dispatcher.now(),
+                limit: limit_of(&service.definition),
+            });
+        }
+        dispatcher.wake.notify_one();
+        let waited = tokio::time::timeout(dispatcher.policy.run_time_limit, admitted).await;
+        if !matches!(waited, Ok(Ok(()))) {
+            return Err(RunFailure::TimedOut(dispatcher.policy.run_time_limit.as_secs()));
+        }
+        place.take();
+        let held = Held { user: user.clone(), service: service.name().clone(), need };
+        Ok(Self { run: RunId { job, attempt: 1 }, held, started: false, dispatcher })
+    }
+
+    async fn run(mut self, service: &Arc<Service>, event: Arc<[u8]>) -> Result<Answer, RunFailure> {
+        let dispatcher = self.dispatcher.clone();
+        let sensitive = dispatcher.services.reveal(service.name()).await;
+        let secrets = sensitive.map_err(|error| Failure::of_service(error, service.name()))?.environment;
+        let (sender, ended) = oneshot::channel();
+        {
+            let mut memory = dispatcher.memory();
+            memory.ended.insert(self.run.job.clone(), sender);
+            memory.held.insert(self.run.clone(), self.held.clone());
+        }
+        self.started = true;
+        let limit = dispatcher.policy.run_time_limit;
+        let order = Order {
+            run: self.run.clone(),
+            service: service.clone(),
+            secrets,
+            event,
+            // As upstream: a synchronous run has no key of the cluster's own store.
+            store: dispatcher.store_access(None),
+            outputs: Outputs::Direct,
+            time_limit: Some(limit),
+            synchronous: true,
+        };
+        dispatcher.runtime.start(order).await.map_err(|error| RunFailure::Failed(error.to_string()))?;
+        // The supervisor keeps the limit; this is for one that does not.
+        let waited = tokio::time::timeout(limit * 2, ended).await;
+        match waited {
+            Ok(Ok(Some(ended))) => self.answer(ended).await,
+            Ok(_) => Err(RunFailure::Failed("the run ended without a result".to_owned())),
+            Err(_) => Err(RunFailure::TimedOut(limit.as_secs())),
+        }
+    }
+
+    async fn answer(&self, ended: Ended) -> Result<Answer, RunFailure> {
+        let limit = self.dispatcher.policy.run_time_limit.as_secs();
+        let response = || async {
+            let read = self.dispatcher.runtime.response(&self.run).await;
+            read.map_err(|error: RuntimeError| RunFailure::Failed(error.to_string()))
+        };
+        let millis = ended.ended.saturating_sub(ended.began.unwrap_or(ended.ended));
+        match ended.exit {
+            Exit::Success => Ok(Answer { body: response().await?, millis }),
+            Exit::Code(code) => Err(RunFailure::Script { code, output: response().await.unwrap_or_default() }),
+            Exit::TimedOut => Err(RunFailure::TimedOut(limit)),
+            Exit::Cancelled => Err(RunFailure::Failed("the run was ended from outside".to_owned())),
+            Exit::Failed(sentence) => Err(RunFailure::Failed(sentence)),
+        }
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        {
+            let mut memory = self.dispatcher.memory();
+            memory.ended.remove(&self.run.job);
+            memory.held.remove(&self.run);
+            let Held { user, service, need } = &self.held;
+            memory.queue.release(user, service, *need);
+        }
+        self.dispatcher.wake.notify_one();
+        if self.started {
+            let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
+            tokio::spawn(async move {
+                let _ = dispatcher.runtime.fence(&run).await;
+                let _ = dispatcher.runtime.forget(&run).await;
+                let _ = dispatcher.runtime.remove_logs(&run.job).await;
+            });
+        }
+    }
+}
+
+/// A place in the line that is given up when its holder goes away.
+struct Place<'a> {
+    dispatcher: &'a Dispatcher,
+    user: &'a Owner,
+    job: &'a JobName,
+}
+
+impl Place<'_> {
+    /// The room is the caller's to give back from now on.
+    fn take(self) {
+        self.dispatcher.memory().granted.remove(self.job);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut memory = self.dispatcher.memory();
+        memory.admitted.remove(self.job);
+        memory.queue.remove(self.user, self.job);
+        if let Some(Held { user, service, need }) = memory.granted.remove(self.job) {
+            memory.queue.release(&user, &service, need);
+        }
+    }
+}

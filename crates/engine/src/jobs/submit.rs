@@ -1,0 +1,132 @@
+//! Accepting jobs: from a caller, and from uploads.
+
+use std::sync::Arc;
+
+use oscar_model::access::{Action, decide};
+use oscar_model::identity::{Owner, Principal, Subject};
+use oscar_model::job::admission::Waiting;
+use oscar_model::job::{Event, Job, JobName, ObjectRef, Source, Submission};
+use oscar_model::name::ServiceName;
+use oscar_model::service::Service;
+use sha2::{Digest as _, Sha256};
+
+use super::{Dispatcher, limit_of, need_of};
+use crate::failure::Failure;
+use crate::federate::hex;
+use crate::ports::buckets::ObjectEvent;
+use crate::ports::jobs::{Accepted, NewJob, Once};
+
+/// A submission by a caller.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub service: ServiceName,
+    pub event: Arc<[u8]>,
+    /// What the event names of the cluster's own store.
+    pub input: Option<ObjectRef>,
+    /// Makes a repeated call the same job.
+    pub idempotency_key: Option<String>,
+}
+
+/// What became of a submission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submitted {
+    pub name: JobName,
+    /// Whether an earlier call had made it.
+    pub known: bool,
+}
+
+impl Dispatcher {
+    /// Stores a job before it answers.
+    pub async fn submit(&self, principal: &Principal, call: Call) -> Result<Submitted, Failure> {
+        let service = self.invocable(principal, &call.service).await?;
+        let submitter = match principal {
+            Principal::Admin => Some(Owner::Admin),
+            Principal::User(user) => Some(Owner::User(user.subject.clone())),
+            Principal::ServiceToken(_) => None,
+        };
+        let digest = hex(&Sha256::digest(&call.event));
+        let once = call.idempotency_key.map(|key| Once {
+            key: format!("call\n{}\n{}\n{key}", principal.label(), call.service),
+            digest: digest.clone(),
+        });
+        let job = self.new_job(&service, submitter, Source::Call, call.input)?;
+        match self.accept(&service, NewJob { job: job.clone(), event: call.event, once }).await? {
+            Accepted::New => Ok(Submitted { name: job.name, known: false }),
+            Accepted::Known { job, digest: known } if known == digest => Ok(Submitted { name: job.name, known: true }),
+            Accepted::Known { job, .. } => Err(Failure::KeyReused(job.name)),
+        }
+    }
+
+    /// An object arrived where a service waits for it. `body` is the event as the service gets it.
+    /// The same version of an object makes one job, however often it is told.
+    pub async fn object_created(&self, event: &ObjectEvent, body: Arc<[u8]>) -> Result<Option<JobName>, Failure> {
+        let Some(name) = ServiceName::parse(&event.service) else { return Ok(None) };
+        // A service that is gone, or cannot be read, waits for nothing.
+        let Ok(Some(stored)) = self.services.get(&name).await else { return Ok(None) };
+        let ObjectEvent { bucket, key, version, .. } = event;
+        let uploader = Subject::parse(&event.principal).map(Owner::User);
+        let source = Source::Upload { version: version.clone() };
+        let input = ObjectRef { bucket: bucket.clone(), key: key.clone() };
+        let job = self.new_job(&stored.service, uploader, source, Some(input))?;
+        let once = Once { key: format!("upload\n{name}\n{bucket}\n{key}\n{version}"), digest: String::new() };
+        match self.accept(&stored.service, NewJob { job: job.clone(), event: body, once: Some(once) }).await? {
+            Accepted::New => Ok(Some(job.name)),
+            Accepted::Known { job, .. } => Ok(Some(job.name)),
+        }
+    }
+
+    pub(super) async fn invocable(&self, principal: &Principal, name: &ServiceName) -> Result<Arc<Service>, Failure> {
+        let stored = self.services.get(name).await.map_err(|error| Failure::of_service(error, name))?;
+        let stored = stored.ok_or_else(|| Failure::NotFound(name.clone()))?;
+        if !decide(principal, Action::Invoke, &stored.service) {
+            return Err(Failure::NotVisible(name.clone()));
+        }
+        Ok(Arc::new(stored.service.clone()))
+    }
+
+    fn new_job(
+        &self,
+        service: &Service,
+        submitter: Option<Owner>,
+        source: Source,
+        input: Option<ObjectRef>,
+    ) -> Result<Job, Failure> {
+        let name = self.new_name(service.name())?;
+        let submission = Submission {
+            name,
+            service: service.name().clone(),
+            owner: service.owner.clone(),
+            submitter,
+            source,
+            input,
+            need: need_of(&service.definition),
+        };
+        let now = self.now();
+        let job = Job::new(submission, now);
+        // Accepted and queued in one write: nothing happens in between here.
+        let queued = job.apply(Event::Queue { reason: "waits for room".to_owned() }, now);
+        queued.map_err(|_| Failure::Impossible("a new job can always be queued".to_owned()))
+    }
+
+    pub(super) fn new_name(&self, service: &ServiceName) -> Result<JobName, Failure> {
+        let unique = self.unique();
+        JobName::of(service, &unique).ok_or_else(|| Failure::Impossible(format!("{service}-{unique} is not a name")))
+    }
+
+    async fn accept(&self, service: &Service, new: NewJob) -> Result<Accepted, Failure> {
+        let waiting = Waiting {
+            job: new.job.name.clone(),
+            user: new.job.payer().clone(),
+            service: service.name().clone(),
+            need: new.job.need,
+            since: new.job.accepted_at(),
+            limit: limit_of(&service.definition),
+        };
+        let accepted = self.jobs.accept(new).await?;
+        if accepted == Accepted::New {
+            self.memory().queue.push(waiting);
+            self.wake.notify_one();
+        }
+        Ok(accepted)
+    }
+}

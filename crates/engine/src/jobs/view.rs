@@ -1,0 +1,101 @@
+//! What callers are shown of jobs.
+
+use oscar_model::access::{Action, decide};
+use oscar_model::identity::{Owner, Principal};
+use oscar_model::job::{Job, JobName};
+use oscar_model::name::ServiceName;
+
+use super::Dispatcher;
+use crate::failure::Failure;
+use crate::ports::jobs::{JobPage, JobQuery, Usage};
+use crate::ports::runtime::{LogPart, LogQuery, RunId, RuntimeError};
+
+/// One page of a service's jobs.
+pub type JobList = JobPage;
+
+/// A part of what a job said.
+pub type Told = LogPart;
+
+impl Dispatcher {
+    /// Jobs of a service, the newest first: all for its owner and the administrator, their own
+    /// for everybody else who may use it.
+    pub async fn list(
+        &self,
+        principal: &Principal,
+        service: &ServiceName,
+        page: Option<String>,
+        limit: usize,
+    ) -> Result<JobList, Failure> {
+        let owner = self.visible(principal, service).await?;
+        let submitter = self.only_own(principal, &owner);
+        let query = JobQuery { service: service.clone(), submitter, page, limit };
+        Ok(self.jobs.page(&query).await?)
+    }
+
+    /// One job, for its service's owner and whoever asked for it. To others it is not there.
+    pub async fn job(&self, principal: &Principal, service: &ServiceName, name: &JobName) -> Result<Job, Failure> {
+        let owner = self.visible(principal, service).await?;
+        let job = self.jobs.get(name).await?.filter(|job| job.service == *service);
+        let own = self.only_own(principal, &owner);
+        let job = job.filter(|job| own.is_none() || own == job.submitter);
+        job.ok_or_else(|| Failure::NoJob(name.clone()))
+    }
+
+    /// What the job said. Of an attempt that was given up the next one's log is shown.
+    pub async fn log(
+        &self,
+        principal: &Principal,
+        service: &ServiceName,
+        name: &JobName,
+        query: &LogQuery,
+    ) -> Result<Told, Failure> {
+        let job = self.job(principal, service, name).await?;
+        if job.attempt == 0 {
+            return Err(Failure::NoLog(name.clone()));
+        }
+        let run = RunId { job: name.clone(), attempt: job.attempt };
+        match self.runtime.log(&run, query).await {
+            Ok(mut part) => {
+                part.is_last &= job.phase.is_final();
+                Ok(part)
+            }
+            Err(RuntimeError::NotFound) => Err(Failure::NoLog(name.clone())),
+            Err(error) => Err(Failure::Runtime(error.to_string())),
+        }
+    }
+
+    /// Runs that ended in a stretch of time.
+    pub async fn usage(&self, from: u64, until: u64) -> Result<Vec<Usage>, Failure> {
+        Ok(self.jobs.usage(from, until).await?)
+    }
+
+    /// Jobs in each phase, and how many attempts and runs hold room.
+    pub async fn counts(&self) -> Result<(Vec<(oscar_model::job::Phase, u64)>, usize), Failure> {
+        let held = self.memory().held.len();
+        Ok((self.jobs.counts().await?, held))
+    }
+
+    /// What is promised to runs now.
+    pub fn held(&self) -> oscar_model::job::Need {
+        self.memory().queue.held()
+    }
+
+    /// The owner of the service, if the caller may see it.
+    pub(super) async fn visible(&self, principal: &Principal, service: &ServiceName) -> Result<Owner, Failure> {
+        let stored = self.services.get(service).await.map_err(|error| Failure::of_service(error, service))?;
+        let stored = stored.ok_or_else(|| Failure::NotFound(service.clone()))?;
+        if decide(principal, Action::See, &stored.service) {
+            Ok(stored.service.owner.clone())
+        } else {
+            Err(Failure::NotVisible(service.clone()))
+        }
+    }
+
+    /// Whose jobs a caller is limited to; nobody's when he may see all.
+    pub(super) fn only_own(&self, principal: &Principal, owner: &Owner) -> Option<Owner> {
+        match principal {
+            Principal::User(user) if !principal.acts_for(owner) => Some(Owner::User(user.subject.clone())),
+            Principal::Admin | Principal::User(_) | Principal::ServiceToken(_) => None,
+        }
+    }
+}

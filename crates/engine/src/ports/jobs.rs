@@ -1,0 +1,121 @@
+//! Where jobs are kept.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use oscar_model::identity::Owner;
+use oscar_model::job::{Job, JobName, Millis, Phase};
+use oscar_model::name::ServiceName;
+
+use super::StoreError;
+
+/// Contract:
+/// - A change that returned `Ok` is durable.
+/// - [`Jobs::accept`] with a [`Once`] that is known changes nothing and tells the job that has
+///   it. It is known as long as that job is kept. Names are unique: a second job of a name is
+///   `AlreadyExists`.
+/// - [`Jobs::save`] stores a job whose version is one more than that which is stored, else it is
+///   a `Conflict`; `NotFound` when the job was removed.
+/// - The cost of every call but [`Jobs::unfinished`] does not grow with the number of jobs that
+///   have ended.
+/// - The event of a job is kept until it ends.
+#[async_trait]
+pub trait Jobs: Send + Sync {
+    async fn accept(&self, new: NewJob) -> Result<Accepted, StoreError>;
+
+    async fn save(&self, job: &Job) -> Result<(), StoreError>;
+
+    async fn get(&self, name: &JobName) -> Result<Option<Job>, StoreError>;
+
+    /// The body that made the job.
+    async fn event(&self, name: &JobName) -> Result<Arc<[u8]>, StoreError>;
+
+    /// Every job that has not ended, in the order of acceptance.
+    async fn unfinished(&self) -> Result<Vec<Job>, StoreError>;
+
+    /// Jobs of a service, the newest first.
+    async fn page(&self, query: &JobQuery) -> Result<JobPage, StoreError>;
+
+    /// Forgets jobs that have ended; others are left alone. Those that were forgotten.
+    async fn remove(&self, which: &Removal) -> Result<Vec<JobName>, StoreError>;
+
+    /// How many there are in each phase.
+    async fn counts(&self) -> Result<Vec<(Phase, u64)>, StoreError>;
+
+    /// What ran since a time, for statistics. Kept longer than the jobs themselves.
+    async fn usage(&self, from: Millis, until: Millis) -> Result<Vec<Usage>, StoreError>;
+
+    /// Remembers a run that was no job.
+    async fn note_usage(&self, usage: &Usage) -> Result<(), StoreError>;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewJob {
+    pub job: Job,
+    pub event: Arc<[u8]>,
+    pub once: Option<Once>,
+}
+
+/// What makes a repeated submission the same job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Once {
+    pub key: String,
+    /// Of the body: another body under the same key is a mistake.
+    pub digest: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Accepted {
+    New,
+    Known { job: Box<Job>, digest: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobQuery {
+    pub service: ServiceName,
+    /// Only what this user asked for.
+    pub submitter: Option<Owner>,
+    /// The `next` of the page before.
+    pub page: Option<String>,
+    pub limit: usize,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobPage {
+    pub jobs: Vec<Job>,
+    /// Absent on the last page.
+    pub next: Option<String>,
+    /// How many come after this page.
+    pub remaining: u64,
+}
+
+/// Which jobs to forget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Removal {
+    One(JobName),
+    /// Of a service: all that have ended, or only those that succeeded.
+    OfService {
+        service: ServiceName,
+        submitter: Option<Owner>,
+        succeeded_only: bool,
+    },
+    /// What ended before a time, and of each service what is beyond a number; at most `limit`.
+    Old {
+        ended_before: Millis,
+        most_per_service: u64,
+        limit: usize,
+    },
+}
+
+/// One run that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    pub service: ServiceName,
+    /// Who asked; blank when only the service's token was shown.
+    pub user: String,
+    pub synchronous: bool,
+    pub at: Millis,
+    /// Millicores times milliseconds that were held.
+    pub core_millis: u64,
+    pub gpu_millis: u64,
+}
