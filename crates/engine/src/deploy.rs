@@ -329,6 +329,9 @@ impl Manager {
         let repositories = self.image_repositories().await?;
         let keeps = matches!(former, Former::Of(_));
         let mut faults = validate(definition, &self.policy, &repositories, keeps);
+        let stored = self.ports.services.get(&definition.name).await.ok().flatten();
+        let owner = stored.map_or_else(|| owner_of(principal).0, |stored| stored.service.owner.clone());
+        faults.absorb("", self.judge_buckets(definition, &owner).await?);
         let vo = match former {
             // What was chosen once stays, also when the administrator makes the change.
             Former::Of(former) if former.vo == definition.vo => definition.vo.clone(),

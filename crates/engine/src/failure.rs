@@ -69,8 +69,12 @@ pub enum Failure {
     KeyReused(JobName),
     #[error("there is no bucket named {0}")]
     NoBucket(String),
-    #[error("the bucket {0} belongs to somebody else")]
-    BucketTaken(String),
+    #[error("the bucket {0} exists already")]
+    BucketExists(String),
+    #[error("only its owner or the administrator may change the bucket {0}")]
+    NotBucketOwner(String),
+    #[error("the service {service} uses the bucket {bucket}: remove the service first")]
+    BucketInUse { bucket: String, service: ServiceName },
     /// This manager keeps definitions only.
     #[error("this manager runs no jobs: {0}")]
     NoJobs(&'static str),

@@ -14,6 +14,7 @@ mod own_peer;
 pub mod ports;
 mod replicas;
 mod status;
+pub mod storage;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tokens;

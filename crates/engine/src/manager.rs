@@ -12,6 +12,7 @@ use oscar_model::service::storage::StorageProviders;
 
 use crate::failure::Failure;
 use crate::federate::{Federator, Memory, Own, hex};
+use crate::jobs::Dispatcher;
 use crate::memory::{MemoryAudit, MemoryJournal};
 use crate::onboarding::Onboarding;
 use crate::ports::audit::Audit;
@@ -35,6 +36,8 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub federation: FederationPorts,
+    /// Absent in a world that keeps definitions only.
+    pub jobs: Option<Arc<Dispatcher>>,
 }
 
 /// What federations need of the world.
@@ -94,6 +97,7 @@ pub struct Manager {
     /// services that name each other as members would wait for each other.
     pub(crate) turns: Turns,
     pub(crate) federator: Federator,
+    pub(crate) jobs: Option<Arc<Dispatcher>>,
 }
 
 impl Manager {
@@ -112,7 +116,13 @@ impl Manager {
             registry: policy.registry.clone(),
             memory: Memory::default(),
         };
-        Self { ports, policy, onboarding, changes: Turns::default(), turns: Turns::default(), federator }
+        let jobs = ports.jobs.clone();
+        Self { ports, policy, onboarding, changes: Turns::default(), turns: Turns::default(), federator, jobs }
+    }
+
+    /// Who looks after jobs here.
+    pub fn jobs(&self) -> Result<&Arc<Dispatcher>, Failure> {
+        self.jobs.as_ref().ok_or(Failure::NoJobs("in this world it keeps definitions only"))
     }
 
     pub fn federator(&self) -> &Federator {
@@ -172,15 +182,16 @@ impl Manager {
         Ok(repositories)
     }
 
-    /// The keys of the cluster's own store that this caller uses. Users get theirs with the
-    /// store itself, which this version does not have yet.
-    pub fn store_keys(&self, principal: &Principal) -> OwnStore {
+    /// The cluster's own store with the keys of this caller; none for a user of a manager that
+    /// does not look after the store.
+    pub async fn store_keys(&self, principal: &Principal) -> Result<OwnStore, Failure> {
         let mut store = self.policy.own_store.clone();
         if !principal.is_admin() {
-            store.access_key.clear();
-            store.secret_key = Secret::default();
+            let keys = self.user_keys(principal).await?;
+            store.access_key = keys.as_ref().map(|keys| keys.access_key.clone()).unwrap_or_default();
+            store.secret_key = keys.map(|keys| keys.secret_key).unwrap_or_default();
         }
-        store
+        Ok(store)
     }
 
     /// As [`Manager::stored`]; what is wrong with an unreadable definition quotes it, so only the

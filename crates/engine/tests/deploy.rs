@@ -29,6 +29,7 @@ fn mk_house() -> House {
         clock: Arc::new(FixedClock(SystemTime::UNIX_EPOCH)),
         entropy: Arc::new(SeededEntropy::new(7)),
         federation: FederationPorts::none(),
+        jobs: None,
     };
     let policy = Policy { groups: vec!["vo-a".to_owned()], ..Policy::default() };
     House { manager: Manager::new(ports, policy), services }
@@ -225,6 +226,7 @@ async fn concurrent_first_contacts_make_one_home() {
         clock: Arc::new(FixedClock(SystemTime::UNIX_EPOCH)),
         entropy: Arc::new(SeededEntropy::new(7)),
         federation: FederationPorts::none(),
+        jobs: None,
     };
     let manager = Manager::new(ports, Policy::default());
     let alice = mk_user("alice");

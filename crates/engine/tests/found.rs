@@ -104,6 +104,7 @@ fn mk_house() -> House {
         clock,
         entropy: Arc::new(SeededEntropy::new(7)),
         federation,
+        jobs: None,
     };
     let cluster = Cluster {
         endpoint: HERE.to_owned(),

@@ -121,6 +121,7 @@ impl Ground {
                 clock,
                 entropy,
                 federation,
+                jobs: None,
             },
             Self::Kubernetes(world) => Ports {
                 services: world.services(),
@@ -130,6 +131,7 @@ impl Ground {
                 clock,
                 entropy,
                 federation,
+                jobs: None,
             },
         }
     }

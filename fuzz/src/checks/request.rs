@@ -124,6 +124,7 @@ async fn mk_app() -> (Arc<App>, String) {
             clock: Arc::new(FixedClock(SystemTime::UNIX_EPOCH)),
             entropy: Arc::new(SeededEntropy::new(1)),
             federation: FederationPorts::none(),
+            jobs: None,
         },
         Policy::default(),
     );

@@ -29,6 +29,7 @@ use crate::ports::runtime::{Ended, RunId, Runtime};
 use crate::ports::services::Services;
 use crate::turns::Turns;
 
+pub(crate) use attempt::place_of;
 pub use invoke::{Answer, RunFailure};
 pub use submit::{Call, Submitted};
 pub use view::{JobList, Told};

@@ -35,7 +35,8 @@ impl Dispatcher {
     /// One job, for its service's owner and whoever asked for it. To others it is not there.
     pub async fn job(&self, principal: &Principal, service: &ServiceName, name: &JobName) -> Result<Job, Failure> {
         let owner = self.visible(principal, service).await?;
-        let job = self.jobs.get(name).await?.filter(|job| job.service == *service);
+        // A job of an earlier service of that name is not the present owner's to see.
+        let job = self.jobs.get(name).await?.filter(|job| job.service == *service && job.owner == owner);
         let own = self.only_own(principal, &owner);
         let job = job.filter(|job| own.is_none() || own == job.submitter);
         job.ok_or_else(|| Failure::NoJob(name.clone()))

@@ -190,6 +190,7 @@ impl Ground {
             clock: self.sim.clone(),
             entropy: self.sim.clone(),
             federation,
+            jobs: None,
         };
         let registry = if self.scenario.registry { self.scenario.clusters().collect() } else { BTreeMap::default() };
         let manager = Arc::new(Manager::new(ports, Policy { registry, ..Policy::default() }));

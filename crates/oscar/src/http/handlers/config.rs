@@ -31,7 +31,7 @@ pub(in super::super) async fn get_config(State(app): State<Arc<App>>, headers: H
 
 async fn config(app: &App, headers: &HeaderMap) -> Result<Config, Refused> {
     let principal = authenticate(app, headers).await?;
-    let store = app.manager.store_keys(&principal);
+    let store = app.manager.store_keys(&principal).await?;
     let facts = &app.facts;
     Ok(Config {
         config: ConfigSection {

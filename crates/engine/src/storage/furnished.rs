@@ -1,0 +1,187 @@
+//! Services together with what they need of the object store: whoever stores, changes or removes
+//! a definition also makes, changes or removes its buckets and what starts it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use oscar_model::name::ServiceName;
+use oscar_model::service::{Sensitive, Service};
+
+use super::wanted::Wanted;
+use crate::jobs::Dispatcher;
+use crate::ports::StoreError;
+use crate::ports::buckets::{Bucket, Buckets};
+use crate::ports::services::{Entry, Revision, Scope, Services, Stored};
+
+/// The port `Services`, for a cluster that runs jobs.
+pub struct Furnished {
+    services: Arc<dyn Services>,
+    dispatcher: Arc<Dispatcher>,
+    /// Told what could not be tidied up after a removal.
+    complain: fn(&str),
+}
+
+impl Furnished {
+    pub fn new(services: Arc<dyn Services>, dispatcher: Arc<Dispatcher>, complain: fn(&str)) -> Self {
+        Self { services, dispatcher, complain }
+    }
+
+    fn buckets(&self) -> &Arc<dyn Buckets> {
+        self.dispatcher.buckets()
+    }
+
+    /// What a crash may have left undone: every service has its buckets and is started by what
+    /// should start it.
+    pub async fn tick_storage(&self) -> Result<(), StoreError> {
+        for entry in self.services.list(&Scope::All).await? {
+            if let Entry::Good(stored) = entry {
+                self.furnish(&stored.service).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes what is missing; the buckets that it made.
+    async fn furnish(&self, service: &Service) -> Result<Vec<String>, StoreError> {
+        let wanted = Wanted::of(&service.definition);
+        let mut made = Vec::new();
+        for (name, folders) in &wanted.buckets {
+            if self.ensure(service, name).await? {
+                made.push(name.clone());
+            }
+            for folder in folders {
+                self.buckets().ensure_folder(name, folder).await?;
+            }
+        }
+        for subscription in &wanted.subscriptions {
+            self.buckets().subscribe(subscription).await?;
+        }
+        Ok(made)
+    }
+
+    /// Whether the bucket was not there.
+    async fn ensure(&self, service: &Service, name: &str) -> Result<bool, StoreError> {
+        let there = self.buckets().get(name).await?;
+        if let Some(bucket) = &there
+            && bucket.owner != service.owner
+        {
+            return Err(StoreError::Forbidden(format!("the bucket {name} belongs to somebody else")));
+        }
+        let allowed = &service.definition.allowed_users;
+        let allowed_users = allowed.iter().filter_map(|user| oscar_model::identity::Subject::parse(user)).collect();
+        let bucket = Bucket {
+            name: name.to_owned(),
+            owner: service.owner.clone(),
+            visibility: service.definition.visibility,
+            allowed_users,
+            from_service: Some(service.name().as_str().to_owned()),
+        };
+        match there {
+            None => self.buckets().ensure(&bucket).await.map(|()| true),
+            // Who may use a service may use the bucket that was made for it.
+            Some(known)
+                if known.from_service == bucket.from_service
+                    && (known.visibility, &known.allowed_users) != (bucket.visibility, &bucket.allowed_users) =>
+            {
+                self.buckets().set_visibility(name, bucket.visibility, &bucket.allowed_users).await.map(|()| false)
+            }
+            Some(_) => Ok(false),
+        }
+    }
+
+    async fn take_back(&self, service: &Service, made: &[String]) {
+        for subscription in Wanted::of(&service.definition).subscriptions {
+            self.tidy(self.buckets().unsubscribe(&subscription).await);
+        }
+        for bucket in made {
+            self.tidy(self.buckets().remove(bucket).await);
+        }
+    }
+
+    fn tidy(&self, result: Result<(), StoreError>) {
+        match result {
+            Ok(()) | Err(StoreError::NotFound) => {}
+            Err(error) => (self.complain)(&error.to_string()),
+        }
+    }
+
+    /// Removes the buckets that were made for a service and that no other one uses.
+    async fn clear(&self, service: &Service) -> Result<(), StoreError> {
+        let wanted = Wanted::of(&service.definition);
+        for subscription in &wanted.subscriptions {
+            self.tidy(self.buckets().unsubscribe(subscription).await);
+        }
+        let others: Vec<_> = self.services.list(&Scope::All).await?;
+        let used = |bucket: &str| {
+            others.iter().any(|entry| match entry {
+                Entry::Good(stored) => Wanted::of(&stored.service.definition).buckets.contains_key(bucket),
+                Entry::Broken { .. } => false,
+            })
+        };
+        for name in wanted.buckets.keys().filter(|name| !used(name)) {
+            let bucket = self.buckets().get(name).await?;
+            let made_by = bucket.and_then(|bucket| bucket.from_service);
+            if made_by.as_deref() == Some(service.name().as_str()) {
+                self.tidy(self.buckets().remove(name).await);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Services for Furnished {
+    async fn create(&self, service: Service, sensitive: Sensitive) -> Result<Arc<Stored>, StoreError> {
+        let made = self.furnish(&service).await?;
+        let created = self.services.create(service.clone(), sensitive).await;
+        // When it is not known whether it was stored, nothing of it is taken away.
+        if matches!(&created, Err(error) if !matches!(error, StoreError::Unavailable(_) | StoreError::AlreadyExists)) {
+            self.take_back(&service, &made).await;
+        }
+        created
+    }
+
+    async fn replace(
+        &self,
+        service: Service,
+        sensitive: Sensitive,
+        expected: &Revision,
+    ) -> Result<Arc<Stored>, StoreError> {
+        let former = self.services.get(service.name()).await.ok().flatten();
+        let before = former.map(|stored| Wanted::of(&stored.service.definition)).unwrap_or_default();
+        let after = Wanted::of(&service.definition);
+        self.furnish(&service).await?;
+        let replaced = self.services.replace(service, sensitive, expected).await?;
+        // Buckets that are used no longer stay: there may be data in them.
+        for gone in before.subscriptions.iter().filter(|one| !after.subscriptions.contains(one)) {
+            self.tidy(self.buckets().unsubscribe(gone).await);
+        }
+        Ok(replaced)
+    }
+
+    async fn remove(&self, name: &ServiceName, expected: Option<&Revision>) -> Result<(), StoreError> {
+        let former = self.services.get(name).await.ok().flatten();
+        self.services.remove(name, expected).await?;
+        if let Err(failure) = self.dispatcher.service_removed(name).await {
+            (self.complain)(&failure.to_string());
+        }
+        if let Some(former) = former
+            && let Err(error) = self.clear(&former.service).await
+        {
+            (self.complain)(&error.to_string());
+        }
+        Ok(())
+    }
+
+    async fn get(&self, name: &ServiceName) -> Result<Option<Arc<Stored>>, StoreError> {
+        self.services.get(name).await
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Vec<Entry>, StoreError> {
+        self.services.list(scope).await
+    }
+
+    async fn reveal(&self, name: &ServiceName) -> Result<Sensitive, StoreError> {
+        self.services.reveal(name).await
+    }
+}

@@ -1,0 +1,39 @@
+//! What services and users have in the cluster's own object store.
+
+mod buckets;
+mod furnished;
+mod wanted;
+
+pub use buckets::BucketWish;
+pub use furnished::Furnished;
+
+use oscar_model::fault::{Faults, quoted};
+use oscar_model::identity::Owner;
+use oscar_model::service::Definition;
+
+use crate::failure::Failure;
+use crate::jobs::place_of;
+use crate::manager::Manager;
+use crate::ports::buckets::STAGING_BUCKET;
+
+impl Manager {
+    /// Faults of paths that name buckets of somebody else.
+    pub(crate) async fn judge_buckets(&self, definition: &Definition, owner: &Owner) -> Result<Faults, Failure> {
+        let mut faults = Faults::default();
+        let Some(jobs) = &self.jobs else { return Ok(faults) };
+        if definition.is_worker() {
+            return Ok(faults);
+        }
+        let inputs = definition.input.iter().enumerate().map(|(n, io)| (format!("input[{n}].path"), io));
+        let outputs = definition.output.iter().enumerate().map(|(n, io)| (format!("output[{n}].path"), io));
+        let mount = definition.mount.iter().map(|io| ("mount.path".to_owned(), io));
+        for (path, io) in inputs.chain(outputs).chain(mount).filter(|(_, io)| io.provider.is_own_store()) {
+            let Some((bucket, _)) = place_of(&io.path) else { continue };
+            let taken = jobs.buckets().get(&bucket).await?.is_some_and(|known| known.owner != *owner);
+            if taken || bucket == STAGING_BUCKET {
+                faults.push(path, quoted(&io.path), "a bucket that is free or yours: this one is somebody else's");
+            }
+        }
+        Ok(faults)
+    }
+}
