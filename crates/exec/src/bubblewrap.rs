@@ -118,8 +118,14 @@ impl Bubblewrap {
         words
     }
 
-    fn build_inner(&self, run: &Run, job: &Job<'_>, descriptors: &mut Vec<OwnedFd>) -> Result<Vec<OsString>, ExecError> {
-        let mut words = words(&["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
+    fn build_inner(
+        &self,
+        run: &Run,
+        job: &Job<'_>,
+        descriptors: &mut Vec<OwnedFd>,
+    ) -> Result<Vec<OsString>, ExecError> {
+        let mut words =
+            words(&["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
         if run.network == Network::None {
             words.push("--unshare-net".into());
         }
@@ -130,7 +136,7 @@ impl Bubblewrap {
             words.extend(self::words(&["--setenv", &name, &value]));
         }
         words.extend(self::words(&["--tmpfs", "/"]));
-        for folder in ["/oscar", "/oscar/job", "/oscar/config", "/etc", "/home", "/root", "/run", "/var", "/var/lib"] {
+        for folder in ["/oscar", "/oscar/job", "/oscar/config", "/home", "/root", "/run", "/var", "/var/lib"] {
             words.extend(self::words(&["--perms", "0755", "--dir", folder]));
         }
         words.extend(visible::system(&self.shown, &run.hidden));
@@ -145,7 +151,9 @@ impl Bubblewrap {
         }
         // A copy of the script: its file may be readable for nobody but us.
         let script = std::fs::read(&run.script).map_err(ExecError::io("reading the script"))?;
-        for (path, content) in [("/etc/passwd", ACCOUNTS.as_bytes()), ("/etc/group", GROUPS.as_bytes()), (SCRIPT, &script)] {
+        for (path, content) in
+            [("/etc/passwd", ACCOUNTS.as_bytes()), ("/etc/group", GROUPS.as_bytes()), (SCRIPT, &script)]
+        {
             let number = give(descriptors, path, content)?;
             words.extend(self::words(&["--perms", "0644", "--ro-bind-data", &number, path]));
         }
@@ -190,7 +198,11 @@ pub(crate) fn become_nobody() -> Vec<OsString> {
 }
 
 /// Hands arguments over in a file in memory: command lines are readable for everybody.
-fn by_descriptor(descriptors: &mut Vec<OwnedFd>, name: &str, arguments: &[OsString]) -> Result<Vec<OsString>, ExecError> {
+fn by_descriptor(
+    descriptors: &mut Vec<OwnedFd>,
+    name: &str,
+    arguments: &[OsString],
+) -> Result<Vec<OsString>, ExecError> {
     let mut content = Vec::new();
     for word in arguments {
         content.extend(word.as_bytes());

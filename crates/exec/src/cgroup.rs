@@ -57,7 +57,8 @@ impl Places {
 
     fn find_one(mounts: &str, own: &str) -> Places {
         let find = |controller: &str, file: &str| {
-            let mount = mount_of(mounts, |kind, options| kind == "cgroup" && options.split(',').any(|o| o == controller))?;
+            let mount =
+                mount_of(mounts, |kind, options| kind == "cgroup" && options.split(',').any(|o| o == controller))?;
             let place = below(&mount, path_of(own, controller)?);
             can_bound(&place, file).then_some(place)
         };
@@ -254,7 +255,10 @@ mod tests {
         assert_eq!(memory.as_deref(), Some(Path::new("/sys/fs/cgroup/memory")));
         let two = mount_of(MOUNTS, |kind, _| kind == "cgroup2");
         assert_eq!(two.as_deref(), Some(Path::new("/sys/fs/cgroup/unified")));
-        assert_eq!((path_of(OWN, "memory"), path_of(OWN, "cpu"), path_of(OWN, "")), (Some("/a/b:c"), Some("/"), Some("/user.slice")));
+        assert_eq!(
+            (path_of(OWN, "memory"), path_of(OWN, "cpu"), path_of(OWN, "")),
+            (Some("/a/b:c"), Some("/"), Some("/user.slice"))
+        );
         assert_eq!(below(Path::new("/x"), "/"), Path::new("/x"));
     }
 

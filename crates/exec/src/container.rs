@@ -27,7 +27,11 @@ const FETCHING: Duration = Duration::from_secs(30 * 60);
 
 /// Reads the environment, then runs the script as a child: signals pass a first process by that
 /// does not ask for them. The streams become one here, because engines keep them apart.
-const ENTER: &str = ". /oscar/config/environment; \"$@\" 2>&1; exit $?";
+///
+/// Limits of files are set here too, in the blocks of 512 bytes that every shell counts in: an
+/// engine that is told of one limit sets all of them, which not every root may.
+const ENTER: &str = "ulimit -c 0; [ -z \"$1\" ] || ulimit -f \"$1\"; shift; \
+    . /oscar/config/environment; \"$@\" 2>&1; exit $?";
 
 #[derive(Debug, Clone)]
 pub(crate) struct Container {
@@ -142,7 +146,7 @@ impl Container {
         let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
         add(&["create", "--name", name, "--pull", "never", "--label", "oscar.job=yes", "--log-driver", "none"]);
         add(&["--network", network, "--user", &user, "--workdir", "/tmp", "--read-only"]);
-        add(&["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--ulimit", "core=0:0"]);
+        add(&["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
         if !self.as_root && self.engine.name == "podman" {
             add(&["--userns", "keep-id"]);
         }
@@ -162,9 +166,6 @@ impl Container {
         if let Some(most) = run.limits.processes {
             add(&["--pids-limit", &most.to_string()]);
         }
-        if let Some(bytes) = run.limits.disk_bytes {
-            add(&["--ulimit", &format!("fsize={bytes}:{bytes}")]);
-        }
         if run.gpu {
             let gpu = if self.engine.name == "podman" { ["--device", "nvidia.com/gpu=all"] } else { ["--gpus", "all"] };
             add(&gpu);
@@ -176,7 +177,8 @@ impl Container {
             words.extend(["--mount".into(), mount_word(outside, inside, readonly)]);
         }
         let script = Container::paths().script;
-        let command = ["--entrypoint", "/bin/sh", &run.image, "-c", ENTER, "oscar", "/bin/sh"];
+        let blocks = run.limits.disk_bytes.map(|bytes| bytes.div_ceil(512).to_string()).unwrap_or_default();
+        let command = ["--entrypoint", "/bin/sh", &run.image, "-c", ENTER, "oscar", &blocks, "/bin/sh"];
         words.extend(command.iter().map(OsString::from));
         words.push(script.into());
         words

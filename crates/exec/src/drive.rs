@@ -130,7 +130,8 @@ pub(crate) async fn drive(
     let feeding = stdin.map(|stdin| feed(&mut child, stdin));
     let (everything_ended, ended) = oneshot::channel();
     let listening = tokio::spawn(listen(bytes, output, ended));
-    let bounds = Bounds { limits: &run.limits, output_dir: run.output_dir.clone(), watch_memory: !places.bounds_memory() };
+    let bounds =
+        Bounds { limits: &run.limits, output_dir: run.output_dir.clone(), watch_memory: !places.bounds_memory() };
     let (status, cause) = bounds.wait(&mut child, &processes, cancel).await?;
     // What a script leaves running ends with it, as in a container.
     let processes = tokio::task::spawn_blocking(move || {
@@ -249,7 +250,8 @@ pub(crate) async fn listen(mut bytes: pipe::Receiver, output: Output, ended: one
 
 /// What an exit status means for the user.
 pub(crate) fn to_ended(status: ExitStatus, limits: &Limits, out_of_memory: bool) -> Ended {
-    let signal = status.signal().or_else(|| status.code().filter(|code| (129..=192).contains(code)).map(|code| code - 128));
+    let signal =
+        status.signal().or_else(|| status.code().filter(|code| (129..=192).contains(code)).map(|code| code - 128));
     match (signal, status.code()) {
         (_, Some(0)) => Ended::Code(0),
         _ if out_of_memory => Ended::OutOfMemory,

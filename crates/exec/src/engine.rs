@@ -15,8 +15,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What an engine needs to know of the manager's environment to be itself. Nothing of it
 /// reaches a container.
-const KEPT: [&str; 9] =
-    ["PATH", "HOME", "USER", "TMPDIR", "REGISTRY_AUTH_FILE", "SSL_CERT_FILE", "SSL_CERT_DIR", "DBUS_SESSION_BUS_ADDRESS", "LANG"];
+const KEPT: [&str; 9] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "TMPDIR",
+    "REGISTRY_AUTH_FILE",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "LANG",
+];
 const KEPT_BEGINNINGS: [&str; 3] = ["XDG_", "CONTAINERS_", "DOCKER_"];
 const KEPT_ENDS: [&str; 2] = ["_proxy", "_PROXY"];
 
@@ -62,7 +71,11 @@ impl Engine {
     }
 
     /// Runs a command of the engine; the answer, or what it complained about.
-    pub(crate) async fn ask<S: AsRef<std::ffi::OsStr>>(&self, words: &[S], patience: Duration) -> Result<String, String> {
+    pub(crate) async fn ask<S: AsRef<std::ffi::OsStr>>(
+        &self,
+        words: &[S],
+        patience: Duration,
+    ) -> Result<String, String> {
         let mut command = Command::new(&self.program);
         command.args(words).env_clear().envs(Engine::environment()).stdin(Stdio::null()).kill_on_drop(true);
         let Ok(answer) = timeout(patience, command.output()).await else {

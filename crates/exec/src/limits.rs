@@ -12,9 +12,8 @@ const BACKSTOP_ROOM: u64 = 64 * 1024 * 1024;
 
 pub(crate) fn bound(pid: u32, limits: &Limits, places: &Places) -> io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let set = |resource, most: u64| {
-        prlimit(pid, resource, Rlimit { current: Some(most), maximum: Some(most) }).map(|_| ())
-    };
+    let set =
+        |resource, most: u64| prlimit(pid, resource, Rlimit { current: Some(most), maximum: Some(most) }).map(|_| ());
     // A dump of memory is a file that nobody asked for, as large as the memory.
     set(Resource::Core, 0)?;
     if let Some(bytes) = limits.disk_bytes {

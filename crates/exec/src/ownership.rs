@@ -36,7 +36,13 @@ pub(crate) fn barred_at(path: &Path) -> Option<PathBuf> {
         .filter(|folder| !folder.as_os_str().is_empty())
         .find(|folder| {
             fs::metadata(folder).is_ok_and(|found| {
-                let may = if found.uid() == NOBODY { 0o100 } else if found.gid() == NOBODY { 0o010 } else { 0o001 };
+                let may = if found.uid() == NOBODY {
+                    0o100
+                } else if found.gid() == NOBODY {
+                    0o010
+                } else {
+                    0o001
+                };
                 found.mode() & may == 0
             })
         })

@@ -28,6 +28,8 @@ pub struct Settings {
     pub engine: Option<PathBuf>,
     /// Further folders that scripts in bubblewrap see, read-only.
     pub shown: Vec<PathBuf>,
+    /// Plain processes get no namespaces, also where they work.
+    pub without_namespaces: bool,
 }
 
 /// What became of one way.
@@ -62,7 +64,8 @@ pub async fn probe(wish: Kind, settings: &Settings) -> Findings {
             .ok_or_else(|| "no way of running scripts works on this machine".to_owned()),
         kind => works(kind).unwrap_or_else(|| Err("it was not tried".to_owned())),
     };
-    let ways = tried.into_iter().map(|(kind, result)| Finding { kind, result: result.map(|executor| executor.describe()) });
+    let ways =
+        tried.into_iter().map(|(kind, result)| Finding { kind, result: result.map(|executor| executor.describe()) });
     Findings { ways: ways.collect(), chosen }
 }
 
@@ -87,7 +90,9 @@ async fn candidates(kind: Kind, settings: &Settings, places: &Places, as_root: b
                 .ok_or("bwrap is not installed (Debian and Fedora: the package bubblewrap)")?;
             let version = version_of(&program).await?;
             if as_root && find_program(None, &["setpriv"]).is_none() {
-                return Err("setpriv is not installed (the package util-linux); a manager that is root needs it".to_owned());
+                return Err(
+                    "setpriv is not installed (the package util-linux); a manager that is root needs it".to_owned()
+                );
             }
             let (shown, places) = (settings.shown.clone(), places.clone());
             Ok(vec![Way::Bubblewrap(Bubblewrap { program, version, places, shown, as_root })])
@@ -95,10 +100,12 @@ async fn candidates(kind: Kind, settings: &Settings, places: &Places, as_root: b
         Kind::Process => {
             let setpriv = find_program(None, &["setpriv"]).is_some();
             if as_root && !setpriv {
-                return Err("setpriv is not installed (the package util-linux), and scripts must not run as root".to_owned());
+                return Err(
+                    "setpriv is not installed (the package util-linux), and scripts must not run as root".to_owned()
+                );
             }
             let way = |namespaces| Way::Process(Process { places: places.clone(), namespaces, as_root, setpriv });
-            let tools = setpriv && find_program(None, &["unshare"]).is_some();
+            let tools = !settings.without_namespaces && setpriv && find_program(None, &["unshare"]).is_some();
             Ok(if tools { vec![way(true), way(false)] } else { vec![way(false)] })
         }
         Kind::Container | Kind::Auto => Ok(vec![Way::Container(Container::find(settings.engine.as_deref()).await?)]),
@@ -170,7 +177,9 @@ impl Drop for Trial {
 /// How limits are enforced, for people.
 pub(crate) fn describe_limits(places: &Places) -> String {
     let rest = "the output folder is watched, single files have a limit";
-    places.describe().map_or_else(|| format!("no control groups can be made; {rest}"), |groups| format!("{groups}; {rest}"))
+    places
+        .describe()
+        .map_or_else(|| format!("no control groups can be made; {rest}"), |groups| format!("{groups}; {rest}"))
 }
 
 pub(crate) fn weak_limits(places: &Places) -> Vec<String> {

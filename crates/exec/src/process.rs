@@ -80,7 +80,8 @@ impl Process {
             weaknesses.push("a script sees the other processes of this machine".to_owned());
             weaknesses.push("`network: none` cannot be kept: such jobs are refused".to_owned());
             if !self.as_root {
-                weaknesses.push("a script runs as the manager's own user, and can read what the manager can".to_owned());
+                weaknesses
+                    .push("a script runs as the manager's own user, and can read what the manager can".to_owned());
             }
         }
         weaknesses.push("system calls are not filtered".to_owned());
@@ -110,7 +111,8 @@ impl Process {
 
     fn prepare_namespaces(&self, run: &Run, stage: &Path) -> Result<Start, ExecError> {
         self.give_folders(run)?;
-        let mut program = words(&["unshare", "--mount", "--pid", "--fork", "--kill-child", "--ipc", "--uts", "--mount-proc"]);
+        let mut program =
+            words(&["unshare", "--mount", "--pid", "--fork", "--kill-child", "--ipc", "--uts", "--mount-proc"]);
         if !self.as_root {
             program.extend(words(&["--user", "--map-root-user"]));
         }
@@ -133,7 +135,8 @@ impl Process {
         }
         self.give_folders(run)?;
         if self.as_root
-            && let Some(folder) = [&run.input_dir, &run.output_dir, &run.script].into_iter().find_map(|path| ownership::barred_at(path))
+            && let Some(folder) =
+                [&run.input_dir, &run.output_dir, &run.script].into_iter().find_map(|path| ownership::barred_at(path))
         {
             let why = format!("scripts run as user {NOBODY}, which cannot pass through {}", folder.display());
             return Err(ExecError::Unusable { kind: Kind::Process, why });
@@ -142,13 +145,22 @@ impl Process {
         let mut env = environment(run, scratch);
         env.insert(MARK.to_owned(), mark.to_owned());
         // The mark must also find what has not read its environment yet.
-        let mut start = self.start(run, self.give_up_rights(), tree::count_of_user(user), &to_shell(&env), scratch.to_owned())?;
+        let mut start =
+            self.start(run, self.give_up_rights(), tree::count_of_user(user), &to_shell(&env), scratch.to_owned())?;
         start.env.push((MARK.into(), mark.into()));
         Ok(start)
     }
 
-    fn start(&self, run: &Run, before: Vec<OsString>, others: u64, env: &str, folder: PathBuf) -> Result<Start, ExecError> {
-        let environment = file_in_memory("environment", env.as_bytes()).map_err(ExecError::io("handing over its environment"))?;
+    fn start(
+        &self,
+        run: &Run,
+        before: Vec<OsString>,
+        others: u64,
+        env: &str,
+        folder: PathBuf,
+    ) -> Result<Start, ExecError> {
+        let environment =
+            file_in_memory("environment", env.as_bytes()).map_err(ExecError::io("handing over its environment"))?;
         debug_assert_eq!(FIRST_FREE, 5, "the shell that reads the environment knows it by this number");
         let mut program = before;
         program.extend(words(&["/bin/sh", "-c", ENTER, "oscar"]));

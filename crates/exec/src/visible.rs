@@ -10,10 +10,35 @@ const SYSTEM: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// Names of the network, certificates, time, loader, tables that C libraries read.
 const SETTINGS: &[&str] = &[
-    "alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "fonts", "gai.conf", "host.conf", "hosts", "ld.so.cache",
-    "ld.so.conf", "ld.so.conf.d", "localtime", "magic", "magic.mime", "mime.types", "nsswitch.conf", "os-release", "pki/ca-trust",
-    "pki/tls/cert.pem", "pki/tls/certs", "profile.d", "protocols", "resolv.conf", "rpc", "services", "ssl/cert.pem", "ssl/certs",
-    "ssl/openssl.cnf", "timezone",
+    "alternatives",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "crypto-policies",
+    "fonts",
+    "gai.conf",
+    "host.conf",
+    "hosts",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "magic",
+    "magic.mime",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "pki/ca-trust",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "profile.d",
+    "protocols",
+    "resolv.conf",
+    "rpc",
+    "services",
+    "ssl/cert.pem",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "timezone",
 ];
 
 /// Folders in `/etc` of languages, whose names hold a version.
@@ -25,6 +50,13 @@ const GPU_DEVICES: [&str; 4] = ["nvidia", "dri", "kfd", "dxg"];
 /// be in sight.
 pub(crate) fn system(more: &[PathBuf], hidden: &[PathBuf]) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
+    // Folders that come into being on the way to another one would be closed to other users.
+    let above = more.iter().flat_map(|path| {
+        path.ancestors().skip(1).filter(|path| path.parent().is_some()).collect::<Vec<_>>().into_iter().rev()
+    });
+    for folder in ["/etc", "/etc/pki", "/etc/pki/tls", "/etc/ssl"].map(Path::new).into_iter().chain(above) {
+        push(&mut words, &["--perms".as_ref(), "0755".as_ref(), "--dir".as_ref(), folder.as_os_str()]);
+    }
     show(&mut words, Path::new("/usr"));
     for name in SYSTEM {
         let path = Path::new("/").join(name);
@@ -43,7 +75,9 @@ pub(crate) fn system(more: &[PathBuf], hidden: &[PathBuf]) -> Vec<OsString> {
         }
     }
     more.iter().for_each(|path| show(&mut words, path));
-    let shown = |path: &Path| std::iter::once(Path::new("/usr")).chain(more.iter().map(PathBuf::as_path)).any(|top| path.starts_with(top));
+    let shown = |path: &Path| {
+        std::iter::once(Path::new("/usr")).chain(more.iter().map(PathBuf::as_path)).any(|top| path.starts_with(top))
+    };
     for path in hidden.iter().filter_map(|path| fs::canonicalize(path).ok()).filter(|path| shown(path)) {
         push(&mut words, &["--perms".as_ref(), "0000".as_ref(), "--tmpfs".as_ref(), path.as_os_str()]);
         push(&mut words, &["--remount-ro".as_ref(), path.as_os_str()]);
