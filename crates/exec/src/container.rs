@@ -1,0 +1,269 @@
+//! Scripts in containers of podman or docker: the one way that uses the image of a service.
+
+use std::ffi::OsString;
+use std::fs;
+use std::future::Future;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::drive::{Bounds, Cause, feed, listen, to_ended};
+use crate::engine::Engine;
+use crate::executor::{Input, Output, to_shell};
+use crate::gate::{self, Start};
+use crate::ownership::{self, NOBODY};
+use crate::run::{Description, Ended, ExecError, Kind, Network, Paths, Run};
+
+const CONFIG: &str = "/oscar/config";
+const INPUT: &str = "/oscar/job/input";
+const OUTPUT: &str = "/oscar/job/output";
+
+/// How long fetching an image may take.
+const FETCHING: Duration = Duration::from_secs(30 * 60);
+
+/// Reads the environment, then runs the script as a child: signals pass a first process by that
+/// does not ask for them. The streams become one here, because engines keep them apart.
+///
+/// Limits of files are set here too, in the blocks of 512 bytes that every shell counts in: an
+/// engine that is told of one limit sets all of them, which not every root may.
+const ENTER: &str = "ulimit -c 0; [ -z \"$1\" ] || ulimit -f \"$1\"; shift; \
+    . /oscar/config/environment; \"$@\" 2>&1; exit $?";
+
+#[derive(Debug, Clone)]
+pub(crate) struct Container {
+    engine: Engine,
+    as_root: bool,
+}
+
+impl Container {
+    pub(crate) async fn find(given: Option<&Path>) -> Result<Container, String> {
+        Ok(Container { engine: Engine::find(given).await?, as_root: ownership::is_root() })
+    }
+
+    pub(crate) fn paths() -> Paths {
+        let script = Path::new(CONFIG).join("script.sh");
+        Paths { script, input: INPUT.into(), output: OUTPUT.into(), temporary: "/tmp".into() }
+    }
+
+    pub(crate) fn describe(&self) -> Description {
+        let engine = &self.engine;
+        Description {
+            kind: Kind::Container,
+            with: format!("{} {} ({})", engine.name, engine.version, engine.program.display()),
+            limits: format!("memory, processes, cpu by {}; the output folder is watched", engine.name),
+            weaknesses: vec!["an image that insists on being root does not work".to_owned()],
+        }
+    }
+
+    pub(crate) async fn run(
+        &self,
+        run: &Run,
+        stdin: Option<Input>,
+        output: Output,
+        cancel: impl Future<Output = ()> + Send,
+    ) -> Result<Ended, ExecError> {
+        self.ensure_image(&run.image).await?;
+        let config = Config::write(run, self.as_root)?;
+        let name = format!("oscar-run-{}-{}", std::process::id(), gate::serial());
+        // A leftover of an earlier process with the same number would be in the way.
+        let _ = self.engine.tell(&["rm", "--force", "--volumes", &name]).await;
+        let mut made = Made { engine: &self.engine, name: name.clone(), removed: false };
+        let create = self.build_create(run, &name, &config.0, stdin.is_some());
+        self.engine.tell(&create).await.map_err(ExecError::NoEngine)?;
+
+        let mut program = vec![OsString::from(&self.engine.program), "start".into(), "--attach".into()];
+        if stdin.is_some() {
+            program.push("--interactive".into());
+        }
+        program.push(name.clone().into());
+        let start = Start { program, env: Engine::environment(), descriptors: Vec::new(), folder: "/".into() };
+        let stdio = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
+        let waiting = gate::start(start, stdio).map_err(ExecError::io("starting its container"))?;
+        let (mut child, bytes, _) = waiting.open().map_err(ExecError::io("opening its gate"))?;
+        let feeding = stdin.map(|stdin| feed(&mut child, stdin));
+        let (everything_ended, ended) = oneshot::channel();
+        let listening = tokio::spawn(listen(bytes, output, ended));
+        let bounds = Bounds { limits: &run.limits, output_dir: run.output_dir.clone(), watch_memory: false };
+        let cause = tokio::select! {
+            _ = child.wait() => None,
+            cause = bounds.broken(|| 0, cancel) => Some(cause),
+        };
+        if let Some(cause) = cause {
+            let asked = matches!(cause, Cause::Time | Cause::Cancel)
+                && self.ask_to_end(&name).await
+                && timeout(run.limits.grace, child.wait()).await.is_ok();
+            if !asked {
+                let _ = self.engine.tell(&["kill", "--signal", "KILL", &name]).await;
+            }
+        }
+        let status = child.wait().await.map_err(ExecError::io("waiting for its end"))?;
+        let state = self.engine.tell(&["inspect", "--format", "{{.State.Status}} {{.State.OOMKilled}}", &name]).await;
+        made.remove().await;
+        let _ = everything_ended.send(());
+        if let Some(feeding) = feeding {
+            feeding.abort();
+        }
+        let said = listening.await.unwrap_or_default();
+        if let Some(cause) = cause {
+            return Ok(cause.into());
+        }
+        let state = state.map_err(ExecError::NoEngine)?;
+        if !state.starts_with("exited") && !state.starts_with("stopped") {
+            let text = String::from_utf8_lossy(&said);
+            let why = text.trim().lines().last().unwrap_or("its container did not start").to_owned();
+            return Err(ExecError::NoImage { image: run.image.clone(), why });
+        }
+        Ok(to_ended(status, &run.limits, state.ends_with("true")))
+    }
+
+    /// Fetches an image that is not here.
+    async fn ensure_image(&self, image: &str) -> Result<(), ExecError> {
+        if image.is_empty() {
+            return Err(ExecError::Unfit("its service names no image, and this manager runs containers".to_owned()));
+        }
+        if image.starts_with('-') || image.contains(char::is_whitespace) {
+            return Err(ExecError::Unfit(format!("{image:?} is not the name of an image")));
+        }
+        if self.engine.tell(&["image", "inspect", "--format", "here", image]).await.is_ok() {
+            return Ok(());
+        }
+        let fetched = self.engine.ask(&["pull", "--quiet", image], FETCHING).await;
+        fetched.map(|_| ()).map_err(|why| ExecError::NoImage { image: image.to_owned(), why })
+    }
+
+    fn build_create(&self, run: &Run, name: &str, config: &Path, stdin: bool) -> Vec<OsString> {
+        let user = if self.as_root {
+            format!("{NOBODY}:{NOBODY}")
+        } else {
+            format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
+        };
+        let network = if run.network == Network::Host { "host" } else { "none" };
+        let mut words: Vec<OsString> = Vec::new();
+        let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
+        add(&["create", "--name", name, "--pull", "never", "--label", "oscar.job=yes", "--log-driver", "none"]);
+        add(&["--network", network, "--user", &user, "--workdir", "/tmp", "--read-only"]);
+        add(&["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
+        if !self.as_root && self.engine.name == "podman" {
+            add(&["--userns", "keep-id"]);
+        }
+        if stdin {
+            add(&["--interactive"]);
+        }
+        let mut temporary = "/tmp:rw,mode=1777".to_owned();
+        if let Some(bytes) = run.limits.memory_bytes {
+            let bytes_word = bytes.to_string();
+            add(&["--memory", &bytes_word, "--memory-swap", &bytes_word]);
+            temporary.push_str(&format!(",size={}", bytes / 2));
+        }
+        add(&["--tmpfs", &temporary]);
+        if let Some(millis) = run.limits.cpu_millis {
+            add(&["--cpus", &format!("{}.{:03}", millis / 1000, millis % 1000)]);
+        }
+        if let Some(most) = run.limits.processes {
+            add(&["--pids-limit", &most.to_string()]);
+        }
+        if run.gpu {
+            let gpu = if self.engine.name == "podman" { ["--device", "nvidia.com/gpu=all"] } else { ["--gpus", "all"] };
+            add(&gpu);
+        }
+        add(&["--env", "HOME=/tmp", "--env", "LANG=C.UTF-8"]);
+        for (outside, inside, readonly) in
+            [(config, CONFIG, true), (&run.input_dir, INPUT, true), (&run.output_dir, OUTPUT, false)]
+        {
+            words.extend(["--mount".into(), mount_word(outside, inside, readonly)]);
+        }
+        let script = Container::paths().script;
+        let blocks = run.limits.disk_bytes.map(|bytes| bytes.div_ceil(512).to_string()).unwrap_or_default();
+        let command = ["--entrypoint", "/bin/sh", &run.image, "-c", ENTER, "oscar", &blocks, "/bin/sh"];
+        words.extend(command.iter().map(OsString::from));
+        words.push(script.into());
+        words
+    }
+
+    /// Asks every process in the container to end; whether it could be asked.
+    async fn ask_to_end(&self, name: &str) -> bool {
+        self.engine.tell(&["exec", name, "/bin/sh", "-c", "kill -TERM -1"]).await.is_ok()
+    }
+}
+
+/// A mount in the words of both engines, which read it as one line of CSV.
+fn mount_word(outside: &Path, inside: &str, readonly: bool) -> OsString {
+    let mut source = OsString::from("source=");
+    source.push(outside);
+    let text = source.to_string_lossy();
+    if text.contains([',', '"']) {
+        source = format!("\"{}\"", text.replace('"', "\"\"")).into();
+    }
+    let mut word = OsString::from("type=bind,");
+    word.push(source);
+    word.push(format!(",target={inside}"));
+    if readonly {
+        word.push(",readonly");
+    }
+    word
+}
+
+/// A container that exists, and is removed whatever happens.
+struct Made<'a> {
+    engine: &'a Engine,
+    name: String,
+    removed: bool,
+}
+
+impl Made<'_> {
+    async fn remove(&mut self) {
+        self.removed = self.engine.tell(&["rm", "--force", "--volumes", &self.name]).await.is_ok();
+    }
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        if !self.removed {
+            self.engine.abandon(&self.name);
+        }
+    }
+}
+
+/// A folder with the script and its environment, which is shown to the container and removed
+/// afterwards.
+struct Config(PathBuf);
+
+impl Config {
+    fn write(run: &Run, as_root: bool) -> Result<Config, ExecError> {
+        let name = run.output_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let folder = run.output_dir.with_file_name(format!("{name}.config"));
+        let doing = || format!("making {}", folder.display());
+        fs::DirBuilder::new().mode(0o700).create(&folder).map_err(ExecError::io(doing()))?;
+        let config = Config(folder.clone());
+        let script = fs::read(&run.script).map_err(ExecError::io("reading the script"))?;
+        fs::write(folder.join("script.sh"), script).map_err(ExecError::io(doing()))?;
+        fs::write(folder.join("environment"), to_shell(&run.env)).map_err(ExecError::io(doing()))?;
+        if as_root {
+            for folder in [&folder, &run.input_dir, &run.output_dir] {
+                ownership::give_to_scripts(folder).map_err(ExecError::io(doing()))?;
+            }
+        }
+        Ok(config)
+    }
+}
+
+impl Drop for Config {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_paths_stay_one_field_of_a_mount() {
+        assert_eq!(mount_word(Path::new("/a b:c"), "/x", true), "type=bind,source=/a b:c,target=/x,readonly");
+        assert_eq!(mount_word(Path::new("/a,\"b"), "/x", false), "type=bind,\"source=/a,\"\"b\",target=/x");
+    }
+}
