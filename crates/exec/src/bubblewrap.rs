@@ -34,7 +34,7 @@ const DEFAULT_TEMPORARY_BYTES: u64 = 1024 * 1024 * 1024;
 const ACCOUNTS: &str = "root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:job:/tmp:/bin/sh\n";
 const GROUPS: &str = "root:x:0:\nnogroup:x:65534:\n";
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Bubblewrap {
     pub(crate) program: PathBuf,
     pub(crate) version: String,

@@ -16,7 +16,7 @@ use crate::run::Limits;
 const PERIOD: u64 = 100_000;
 
 /// Where groups can be made on this machine. Each is a folder that was tried.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Places {
     generation: Generation,
     memory: Option<PathBuf>,
@@ -24,7 +24,7 @@ pub(crate) struct Places {
     cpu: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Generation {
     #[default]
     One,

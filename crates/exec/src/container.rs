@@ -33,7 +33,7 @@ const FETCHING: Duration = Duration::from_secs(30 * 60);
 const ENTER: &str = "ulimit -c 0; [ -z \"$1\" ] || ulimit -f \"$1\"; shift; \
     . /oscar/config/environment; \"$@\" 2>&1; exit $?";
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Container {
     engine: Engine,
     as_root: bool,

@@ -29,10 +29,10 @@ const KEPT: [&str; 9] = [
 const KEPT_BEGINNINGS: [&str; 3] = ["XDG_", "CONTAINERS_", "DOCKER_"];
 const KEPT_ENDS: [&str; 2] = ["_proxy", "_PROXY"];
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Engine {
     pub(crate) program: PathBuf,
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) version: String,
 }
 
@@ -47,7 +47,7 @@ impl Engine {
         for program in programs {
             let is_docker = program.file_name().is_some_and(|name| name.to_string_lossy().contains("docker"));
             let name = if is_docker { "docker" } else { "podman" };
-            let mut engine = Engine { program, name, version: String::new() };
+            let mut engine = Engine { program, name: name.to_owned(), version: String::new() };
             let format = if is_docker { "{{.ServerVersion}}" } else { "{{.Version.Version}}" };
             match engine.ask(&["info", "--format", format], PATIENCE).await {
                 Ok(version) => {

@@ -18,12 +18,13 @@ pub type Input = Box<dyn AsyncRead + Send + Unpin>;
 pub type Output = mpsc::Sender<Vec<u8>>;
 
 /// A way of running scripts that was tried on this machine. [`crate::probe`] makes them.
-#[derive(Debug, Clone)]
+/// One that was tried can be written down for another process of the same machine and user.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Executor {
     pub(crate) way: Way,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Way {
     Bubblewrap(Bubblewrap),
     Process(Process),

@@ -53,7 +53,7 @@ exit $?"#;
 /// Reads the environment of the script, which nothing before it may see.
 const ENTER: &str = ". /dev/fd/5; exec \"$@\"";
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Process {
     pub(crate) places: Places,
     /// Whether namespaces were found to work.

@@ -2,6 +2,7 @@
 //!
 //! What is promised here is kept across a crash: a change is answered only when it is on disk.
 
+pub mod attempt;
 pub mod cluster;
 pub mod runtime;
 pub mod state;

@@ -38,7 +38,12 @@ const RULES: [Rule; 11] = [
         optional: &["reqwest"],
     },
     Rule { package: "oscar-kube", may: &["oscar-model", "oscar-engine", "oscar-api"], never: &[], optional: &[] },
-    Rule { package: "oscar-local", may: &["oscar-model", "oscar-engine", "oscar-api"], never: &[], optional: &[] },
+    Rule {
+        package: "oscar-local",
+        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-exec", "oscar-supervisor"],
+        never: &[],
+        optional: &[],
+    },
     Rule { package: "oscar-supervisor", may: &["oscar-model", "oscar-api"], never: &[], optional: &[] },
     Rule {
         package: "oscar",

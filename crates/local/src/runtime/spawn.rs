@@ -24,10 +24,12 @@ pub(super) fn start(
 ) -> io::Result<()> {
     let mut command = Command::new(&options.program);
     command.args(&options.arguments).arg(folder.path()).env_clear();
-    // Tools are found as the operator set it up; nothing else of the environment is passed on.
-    if let Some(path) = std::env::var_os("PATH") {
-        command.env("PATH", path);
-    }
+    // What tools need to be found and to find their own; nothing else of the environment.
+    let is_kept = |name: &str| {
+        ["PATH", "HOME", "TMPDIR"].contains(&name)
+            || ["XDG_", "CONTAINERS_", "DOCKER_"].iter().any(|start| name.starts_with(start))
+    };
+    command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_kept)));
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
