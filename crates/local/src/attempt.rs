@@ -68,14 +68,11 @@ async fn attempt(
     cancel: CancellationToken,
 ) -> (AttemptResult, Option<PathBuf>) {
     let began = std::sync::Mutex::new(None);
-    let sandboxed = serde_json::from_value::<Setup>(order.setup.clone());
-    let config = FunctionConfig::parse(&order.config);
-    let (setup, config) = match (sandboxed, config) {
-        (Ok(setup), Ok(config)) => (setup, config),
-        (Err(error), _) => return (failed(format!("how to run it cannot be read: {error}")), None),
-        (_, Err(sentence)) => return (failed(sentence), None),
+    let config = match FunctionConfig::parse(&order.config) {
+        Ok(config) => config,
+        Err(sentence) => return (failed(sentence), None),
     };
-    let sandbox = MachineSandbox { setup, order: &order, folder, began: &began };
+    let sandbox = MachineSandbox { setup: &order.setup, order: &order, folder, began: &began };
     let task = task(folder, &order, config);
     let report = perform(&task, &sandbox, sink, cancel.clone()).await;
     let began = *began.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -158,7 +155,7 @@ impl OutputSink for FileSink {
 
 /// Runs scripts the way that this machine was found to allow.
 struct MachineSandbox<'a> {
-    setup: Setup,
+    setup: &'a Setup,
     order: &'a AttemptOrder,
     folder: &'a AttemptFolder,
     began: &'a std::sync::Mutex<Option<u64>>,

@@ -15,6 +15,13 @@ pub(crate) fn rfc3339_seconds(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest % 3600 / 60, rest % 60)
 }
 
+/// `2026-06-12T09:05:29.123Z`
+pub(crate) fn rfc3339_millis(time: SystemTime) -> String {
+    let millis = time.duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.subsec_millis());
+    let seconds = rfc3339_seconds(time);
+    format!("{}.{millis:03}Z", seconds.trim_end_matches('Z'))
+}
+
 /// Days since 1970 as a date, by the usual count of 400-year eras.
 fn civil(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;

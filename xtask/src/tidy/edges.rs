@@ -47,7 +47,7 @@ const RULES: [Rule; 11] = [
     Rule { package: "oscar-supervisor", may: &["oscar-model", "oscar-api"], never: &[], optional: &[] },
     Rule {
         package: "oscar",
-        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-kube", "oscar-local", "oscar-supervisor"],
+        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-exec", "oscar-kube", "oscar-local", "oscar-store"],
         never: &[],
         optional: &[],
     },

@@ -17,7 +17,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use oscar_engine::ports::runtime::{LogPart, LogQuery, Observed, Order, RunId, Runtime, RuntimeError};
 use oscar_model::job::JobName;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+
+use crate::attempt::Setup;
 
 pub use folder::{AttemptFolder, Claim};
 pub use log::LogWriter;
@@ -32,8 +34,9 @@ pub struct RuntimeOptions {
     /// The program that supervises one attempt; its last argument is the folder.
     pub program: PathBuf,
     pub arguments: Vec<String>,
-    /// What every attempt is told besides its order: how scripts are run here.
-    pub setup: serde_json::Value,
+    /// What every attempt is told besides its order: how scripts are run here. Finding out takes
+    /// a moment, and the first attempt waits for it; a sentence says why nothing can be run.
+    pub setup: watch::Receiver<Option<Result<Setup, String>>>,
 }
 
 /// The port `Runtime` below one data folder.
@@ -62,6 +65,17 @@ impl LocalRuntime {
             spawn::watch(runtime.folder(&run), run, runtime.news.clone())?;
         }
         Ok(Arc::new(runtime))
+    }
+
+    async fn setup(&self) -> Result<Setup, RuntimeError> {
+        let mut setup = self.options.setup.clone();
+        let known = setup.wait_for(Option::is_some).await;
+        match known.as_deref() {
+            Ok(Some(Ok(setup))) => Ok(setup.clone()),
+            Ok(Some(Err(why))) => Err(RuntimeError::Impossible(why.clone())),
+            // Whoever was finding out is gone: the manager is being stopped.
+            Ok(None) | Err(_) => Err(RuntimeError::Unavailable("the manager is being stopped".to_owned())),
+        }
     }
 
     fn folder(&self, run: &RunId) -> AttemptFolder {
@@ -94,7 +108,7 @@ impl Runtime for LocalRuntime {
     async fn start(&self, order: Order) -> Result<(), RuntimeError> {
         let run = order.run.clone();
         let folder = self.folder(&run);
-        let file = AttemptOrder::of(&order, self.log_file(&run), self.options.setup.clone());
+        let file = AttemptOrder::of(&order, self.log_file(&run), self.setup().await?);
         let written = blocking({
             let (folder, event, script) = (folder.clone(), order.event, order.service.definition.script.clone());
             move || folder.write(&file, &event, &script)

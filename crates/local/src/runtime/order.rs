@@ -9,6 +9,8 @@ use oscar_engine::ports::runtime::{Ended, Exit, Order, Outputs};
 use oscar_model::job::Output;
 use serde::{Deserialize, Serialize};
 
+use crate::attempt::Setup;
+
 #[derive(Serialize, Deserialize)]
 pub struct AttemptOrder {
     pub job: String,
@@ -27,8 +29,8 @@ pub struct AttemptOrder {
     pub time_limit_ms: Option<u64>,
     pub synchronous: bool,
     pub log: PathBuf,
-    /// How scripts are run here; the supervisor's business.
-    pub setup: serde_json::Value,
+    /// How scripts are run here.
+    pub setup: Setup,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -45,7 +47,7 @@ pub struct Staging {
 }
 
 impl AttemptOrder {
-    pub(super) fn of(order: &Order, log: PathBuf, setup: serde_json::Value) -> Self {
+    pub(super) fn of(order: &Order, log: PathBuf, setup: Setup) -> Self {
         let definition = &order.service.definition;
         Self {
             job: order.run.job.to_string(),

@@ -27,7 +27,7 @@ use oscar_engine::ports::StoreError;
 use rusqlite::Connection;
 
 use index::Index;
-use seal::Seal;
+use seal::{Place, Seal};
 use writer::{Change, Writer};
 
 pub use errors::OpenError;
@@ -97,6 +97,15 @@ impl LocalStore {
     /// The permanent id of this data folder's manager, a UUID.
     pub fn instance_id(&self) -> &str {
         &self.instance_id
+    }
+
+    /// Seals a value that is kept elsewhere; it opens for the same purpose only.
+    pub fn seal_value(&self, purpose: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        self.seal.seal(Place { table: "elsewhere", key: &[purpose] }, value)
+    }
+
+    pub fn open_value(&self, purpose: &str, sealed: &[u8]) -> Option<Vec<u8>> {
+        self.seal.open(Place { table: "elsewhere", key: &[purpose] }, sealed)
     }
 
     /// Finishes what is waiting, brings everything into the one database file and lets go of

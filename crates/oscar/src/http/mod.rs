@@ -9,9 +9,11 @@ mod openapi;
 mod printed;
 mod router;
 mod server;
+mod store;
 
 pub use app::{AdminAccount, App, Facts, Limits};
 pub use openapi::openapi_json;
 pub use printed::Prints;
 pub use router::{Access, ROUTES, Route, service};
 pub use server::serve;
+pub use store::{store_only, with_store};

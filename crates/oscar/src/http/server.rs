@@ -34,8 +34,8 @@ where
             accepted = listener.accept() => accepted,
             () = &mut stop => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, or the other side gave up: others may still be served.
                 tracing::warn!("a connection could not be accepted: {error}");
@@ -46,7 +46,10 @@ where
         let _ = stream.set_nodelay(true);
         let service = service
             .clone()
-            .map_request(|request: hyper::Request<hyper::body::Incoming>| request.map(axum::body::Body::new));
+            .map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
+                request.extensions_mut().insert(oscar_store::Peer(from.ip()));
+                request.map(axum::body::Body::new)
+            });
         let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = graceful.watch(connection.into_owned());
         tokio::spawn(async move {
