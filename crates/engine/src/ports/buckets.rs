@@ -3,6 +3,7 @@
 //! Objects themselves go over S3; this port is about what OSCAR manages: which buckets there
 //! are, who may use them, and what it is told when an object arrives.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -11,6 +12,13 @@ use oscar_model::secret::Secret;
 use oscar_model::service::Visibility;
 
 use super::StoreError;
+
+/// Where attempts put their outputs until they are committed. No user can list or reach it; only
+/// scoped keys and the manager itself can.
+pub const STAGING_BUCKET: &str = "oscar-staging";
+
+/// The name of the user metadata (`x-amz-meta-…`) that tells which job made an object.
+pub const JOB_METADATA: &str = "oscar-job";
 
 /// Contract:
 /// - [`Buckets::ensure`] is idempotent for the same owner, so that several services of one
@@ -22,6 +30,10 @@ use super::StoreError;
 /// - Every object-created event below a [`Subscription`] reaches the engine at least once,
 ///   also when it happened while the manager was down; events carry the identity of the
 ///   object's version, so that the same version can be recognised.
+/// - [`Buckets::commit`] is idempotent: a repeated move, also one that was cut off by a crash,
+///   changes nothing and makes no second event. An error other than `Unavailable` has moved
+///   nothing. Readers see the old object or the new one, never a part of either.
+/// - [`Buckets::discard`] is idempotent.
 #[async_trait]
 pub trait Buckets: Send + Sync {
     async fn ensure(&self, bucket: &Bucket) -> Result<(), StoreError>;
@@ -59,7 +71,65 @@ pub trait Buckets: Send + Sync {
 
     async fn subscribe(&self, subscription: &Subscription) -> Result<(), StoreError>;
 
+    /// Also drops the events of this subscription that nobody settled.
     async fn unsubscribe(&self, subscription: &Subscription) -> Result<(), StoreError>;
+
+    /// Moves staged outputs to their places, each as one new object whose metadata names the job.
+    /// `NotFound` when a source is missing that was not moved before.
+    async fn commit(&self, moves: &[Move]) -> Result<(), StoreError>;
+
+    /// Removes everything below a prefix: what a dead attempt staged.
+    async fn discard(&self, bucket: &str, prefix: &str) -> Result<(), StoreError>;
+}
+
+/// The events of [`Subscription`]s, taken by whoever turns them into jobs.
+///
+/// Contract: an event is given out again and again until it was settled, also after a restart;
+/// one version of an object makes one event per service.
+#[async_trait]
+pub trait Uploads: Send + Sync {
+    /// What is not settled, the oldest first, without waiting.
+    async fn next(&self, limit: usize) -> Result<Vec<ObjectEvent>, StoreError>;
+
+    /// These need not be given out again. Unknown ids are no error.
+    async fn settle(&self, ids: &[u64]) -> Result<(), StoreError>;
+
+    /// Resolves when something may be waiting. An event that came since the last time it resolved
+    /// is never missed; resolving for nothing is allowed.
+    async fn arrival(&self);
+}
+
+/// An object was created where a service waits for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectEvent {
+    pub id: u64,
+    pub service: String,
+    pub bucket: String,
+    pub key: String,
+    pub bytes: u64,
+    pub etag: String,
+    /// Which write of this object; never used twice.
+    pub version: String,
+    /// Blank when the uploader gave none.
+    pub content_type: String,
+    /// Names without `x-amz-meta-`.
+    pub user_metadata: BTreeMap<String, String>,
+    /// The access key of the uploader: the subject of a user.
+    pub principal: String,
+    /// Blank when the manager itself wrote it.
+    pub source_ip: String,
+    pub time: SystemTime,
+}
+
+/// A staged output and its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    pub from_bucket: String,
+    pub from_key: String,
+    pub to_bucket: String,
+    pub to_key: String,
+    /// The job that made it, for whose sake it is moved at most once.
+    pub job: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
