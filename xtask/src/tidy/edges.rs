@@ -18,7 +18,7 @@ struct Rule {
     optional: &'static [&'static str],
 }
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 14] = [
     Rule {
         package: "oscar-model",
         may: &[],
@@ -44,6 +44,8 @@ const RULES: [Rule; 11] = [
         never: &[],
         optional: &[],
     },
+    Rule { package: "oscar-exec", may: &["oscar-model"], never: &[], optional: &[] },
+    Rule { package: "oscar-store", may: &["oscar-model", "oscar-engine"], never: &["axum"], optional: &[] },
     Rule { package: "oscar-supervisor", may: &["oscar-model", "oscar-api"], never: &[], optional: &[] },
     Rule {
         package: "oscar",
@@ -53,7 +55,16 @@ const RULES: [Rule; 11] = [
     },
     Rule {
         package: "oscar-bench",
-        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-kube", "oscar-local", "oscar", "oscar-testkit"],
+        may: &[
+            "oscar-model",
+            "oscar-engine",
+            "oscar-api",
+            "oscar-kube",
+            "oscar-local",
+            "oscar-store",
+            "oscar",
+            "oscar-testkit",
+        ],
         never: &[],
         optional: &[],
     },
