@@ -44,12 +44,10 @@ where
             }
         };
         let _ = stream.set_nodelay(true);
-        let service = service
-            .clone()
-            .map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
-                request.extensions_mut().insert(oscar_store::Peer(from.ip()));
-                request.map(axum::body::Body::new)
-            });
+        let service = service.clone().map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(oscar_store::Peer(from.ip()));
+            request.map(axum::body::Body::new)
+        });
         let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = graceful.watch(connection.into_owned());
         tokio::spawn(async move {

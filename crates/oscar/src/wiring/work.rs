@@ -62,17 +62,14 @@ impl Work {
         })
         .await
         .map_err(|error| StartError::Objects(error.to_string()))?;
-        let policy = JobPolicy {
-            store_endpoint: addresses.here,
-            store_region: region.clone(),
-            ..job_policy(settings)
-        };
+        let policy = JobPolicy { store_endpoint: addresses.here, store_region: region.clone(), ..job_policy(settings) };
         let runtime = LocalRuntime::open(data, runtime_options(settings, data)?);
         let runtime = runtime.map_err(|cause| StartError::File { what: "finding attempts".to_owned(), cause })?;
         let ports = JobPorts { jobs: records.clone(), runtime, buckets: Arc::new(store.clone()), policy };
         let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
         let dispatcher = Arc::new(Dispatcher::new(records.clone(), cluster.clone(), clock, entropy, ports));
-        let complain = |trouble: &str| tracing::warn!("what a service had in the object store was not tidied up: {trouble}");
+        let complain =
+            |trouble: &str| tracing::warn!("what a service had in the object store was not tidied up: {trouble}");
         let furnished = Arc::new(Furnished::new(records.clone(), dispatcher.clone(), complain));
         let own_store = OwnStore {
             endpoint: addresses.public,
@@ -101,7 +98,11 @@ impl Work {
                 tracing::warn!("the buckets of services could not be looked after: {error}");
             }
         });
-        let teller = Teller { region: self.own_store.region.clone(), endpoint: self.own_store.endpoint.clone(), id: instance_id.to_owned() };
+        let teller = Teller {
+            region: self.own_store.region.clone(),
+            endpoint: self.own_store.endpoint.clone(),
+            id: instance_id.to_owned(),
+        };
         tokio::spawn(take_uploads(self.store.clone(), self.dispatcher.clone(), teller));
         tokio::spawn(keep_tidy(self.store.clone()));
         Ok(())
@@ -126,7 +127,8 @@ async fn take_uploads(store: Store, dispatcher: Arc<Dispatcher>, teller: Teller)
                     continue;
                 }
             };
-            let all = futures::future::join_all(events.iter().map(|event| take_upload(&dispatcher, &teller, event))).await;
+            let all =
+                futures::future::join_all(events.iter().map(|event| take_upload(&dispatcher, &teller, event))).await;
             let done: Vec<u64> = all.iter().filter_map(|outcome| outcome.as_ref().ok().copied()).collect();
             if let Err(error) = store.settle(&done).await {
                 tracing::warn!("uploads will be told again: {error}");
