@@ -82,7 +82,7 @@ async fn a_script_ends_as_it_ended() {
 async fn a_job_that_runs_can_be_cancelled_with_all_it_started() {
     let scene = Scene::start(&[]);
     let marker = format!("marker-{}", std::process::id());
-    scene.service("sleeper", &format!("trap '' TERM; sh -c 'exec -a {marker} sleep 1000' & sleep 1000\n")).await;
+    scene.service("sleeper", &format!("trap '' TERM; sh -c 'sleep 1000; true' {marker} & sleep 1000\n")).await;
     let job = scene.submit("sleeper", "{}").await;
     scene.until("sleeper", &job, &["running"]).await;
     let path = format!("/system/jobs/sleeper/{job}/cancel");
