@@ -153,7 +153,7 @@ async fn work(store: &Store, method: &Method, uri: &Uri, headers: &HeaderMap, bo
     match (method.as_str(), value("uploadId")) {
         ("GET" | "HEAD", _) => read(store, &path, headers),
         ("POST", None) => begin(store, &path),
-        ("PUT", Some(upload)) => part(store, &upload, &value("partNumber").expect("a number"), bytes),
+        ("PUT", Some(upload)) => part(store, &upload, &value("partNumber").expect("a number"), &bytes),
         ("POST", Some(upload)) => complete(store, &path, &upload),
         ("DELETE", Some(upload)) => {
             store.content().uploads.remove(&upload);
@@ -214,13 +214,13 @@ fn begin(store: &Store, path: &str) -> Response<Body> {
     )
 }
 
-fn part(store: &Store, upload: &str, number: &str, bytes: Bytes) -> Response<Body> {
+fn part(store: &Store, upload: &str, number: &str, bytes: &Bytes) -> Response<Body> {
     let mut content = store.content();
     let Some(parts) = content.uploads.get_mut(upload) else {
         return plain(404, "<Error><Code>NoSuchUpload</Code></Error>");
     };
     parts.insert(number.parse().expect("a number"), bytes.to_vec());
-    tagged(200, "", &tag(&bytes))
+    tagged(200, "", &tag(bytes))
 }
 
 fn complete(store: &Store, path: &str, upload: &str) -> Response<Body> {
