@@ -93,7 +93,7 @@ mod tests {
             assert_eq!(local_name(key), name);
         }
         let long = local_name(&format!("in/{}.tar", "é".repeat(510)));
-        assert!(long.len() <= MOST_NAME && long.ends_with(".tar"));
+        assert!(long.len() <= MOST_NAME && long.ends_with("é.tar"));
     }
 
     #[test]

@@ -127,9 +127,10 @@ async fn a_cancelled_script_may_clean_up() {
 async fn a_dropped_job_leaves_no_process() {
     let store = Store::start().await;
     let world = World::new(&store, "", "sleep 1000 & echo $! > $TMP_OUTPUT_DIR/pid; wait").event("{}");
+    let file = world.output_dir().join("pid");
     let pid = tokio::select! {
         _ = world.run() => panic!("it sleeps"),
-        pid = line_of(&world.output_dir().join("pid")) => pid,
+        pid = line_of(&file) => pid,
     };
     gone(&pid).await;
 }
