@@ -150,8 +150,8 @@ impl Jobs for MemoryJobs {
         let mut state = self.state();
         let numbers: Vec<u64> = match which {
             Removal::One(name) => {
-                let number = *state.numbers.get(name).ok_or(StoreError::NotFound)?;
-                Vec::from_iter(state.rows[&number].job.phase.is_final().then_some(number))
+                let number = state.numbers.get(name).copied();
+                number.filter(|number| state.rows[number].job.phase.is_final()).into_iter().collect()
             }
             Removal::OfService { service, submitter, succeeded_only } => {
                 let wanted = |number: &u64| {
