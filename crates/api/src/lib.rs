@@ -6,6 +6,7 @@ pub mod body;
 pub mod client;
 pub mod fdl;
 pub mod federation;
+pub mod job;
 pub mod json;
 pub mod problem;
 pub mod record;

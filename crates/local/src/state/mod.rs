@@ -2,7 +2,7 @@
 //!
 //! Reads come from an index in memory. Writes go through one thread, which commits what is
 //! waiting together and changes the index only after the commit; so the index is never
-//! ahead of the disk. What federations need is read from the database itself.
+//! ahead of the disk. What federations and jobs need is read from the database itself.
 //!
 //! Every value that can hold a credential is sealed; the key is not in the database.
 
@@ -10,6 +10,7 @@ mod errors;
 mod federation;
 mod folder;
 mod index;
+mod jobs;
 mod key;
 mod schema;
 mod seal;
@@ -55,8 +56,8 @@ impl Default for Options {
     }
 }
 
-/// The ports `Services`, `Users`, `Settings`, `Journal`, `Vault` and `Audit` on one data folder,
-/// which no other manager can use while this one is open.
+/// The ports `Services`, `Users`, `Settings`, `Journal`, `Vault`, `Audit` and `Jobs` on one data
+/// folder, which no other manager can use while this one is open.
 pub struct LocalStore {
     namespace: String,
     instance_id: String,
