@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -30,8 +32,20 @@ const FETCHING: Duration = Duration::from_secs(30 * 60);
 ///
 /// Limits of files are set here too, in the blocks of 512 bytes that every shell counts in: an
 /// engine that is told of one limit sets all of them, which not every root may.
-const ENTER: &str = "ulimit -c 0; [ -z \"$1\" ] || ulimit -f \"$1\"; shift; \
-    . /oscar/config/environment; \"$@\" 2>&1; exit $?";
+///
+/// Not every engine tells that the kernel killed something for its memory, so the end of this
+/// does, on the standard error that the script does not have.
+const ENTER: &str = r#"ulimit -c 0; [ -z "$1" ] || ulimit -f "$1"; shift
+. /oscar/config/environment; "$@" 2>&1
+code=$?; [ $code = 0 ] || for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+  [ ! -r $file ] || while read -r key count; do
+    [ "$key" != oom_kill ] || [ "$count" = 0 ] || echo 'oscar: out of memory' >&2
+  done < $file
+done
+exit $code"#;
+const OUT_OF_MEMORY: &str = "oscar: out of memory";
+/// What is kept of an engine's complaints.
+const COMPLAINTS: u64 = 16 * 1024;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Container {
@@ -80,13 +94,20 @@ impl Container {
             program.push("--interactive".into());
         }
         program.push(name.clone().into());
-        let start = Start { program, env: Engine::environment(), descriptors: Vec::new(), folder: "/".into() };
+        let start = Start {
+            program,
+            env: Engine::environment(),
+            descriptors: Vec::new(),
+            folder: "/".into(),
+            errors_apart: true,
+        };
         let stdio = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
         let waiting = gate::start(start, stdio).map_err(ExecError::io("starting its container"))?;
-        let (mut child, bytes, _) = waiting.open().map_err(ExecError::io("opening its gate"))?;
+        let (mut child, bytes, errors) = waiting.open().map_err(ExecError::io("opening its gate"))?;
         let feeding = stdin.map(|stdin| feed(&mut child, stdin));
         let (everything_ended, ended) = oneshot::channel();
         let listening = tokio::spawn(listen(bytes, output, ended));
+        let complaining = tokio::spawn(complaints(errors));
         let bounds = Bounds { limits: &run.limits, output_dir: run.output_dir.clone(), watch_memory: false };
         let cause = tokio::select! {
             _ = child.wait() => None,
@@ -107,17 +128,18 @@ impl Container {
         if let Some(feeding) = feeding {
             feeding.abort();
         }
-        let said = listening.await.unwrap_or_default();
+        let _ = listening.await;
+        let complaints = complaining.await.unwrap_or_default();
         if let Some(cause) = cause {
             return Ok(cause.into());
         }
         let state = state.map_err(ExecError::NoEngine)?;
         if !state.starts_with("exited") && !state.starts_with("stopped") {
-            let text = String::from_utf8_lossy(&said);
-            let why = text.trim().lines().last().unwrap_or("its container did not start").to_owned();
+            let why = complaints.trim().lines().last().unwrap_or("its container did not start");
+            let why = why.trim_start_matches("Error: ").to_owned();
             return Err(ExecError::NoImage { image: run.image.clone(), why });
         }
-        Ok(to_ended(status, &run.limits, state.ends_with("true")))
+        Ok(to_ended(status, &run.limits, state.ends_with("true") || complaints.contains(OUT_OF_MEMORY)))
     }
 
     /// Fetches an image that is not here.
@@ -154,6 +176,10 @@ impl Container {
             add(&["--interactive"]);
         }
         let mut temporary = "/tmp:rw,mode=1777".to_owned();
+        if self.engine.name == "podman" {
+            // Otherwise it takes the rights of the image's folder, whatever was asked for.
+            temporary.push_str(",notmpcopyup");
+        }
         if let Some(bytes) = run.limits.memory_bytes {
             let bytes_word = bytes.to_string();
             add(&["--memory", &bytes_word, "--memory-swap", &bytes_word]);
@@ -188,6 +214,14 @@ impl Container {
     async fn ask_to_end(&self, name: &str) -> bool {
         self.engine.tell(&["exec", name, "/bin/sh", "-c", "kill -TERM -1"]).await.is_ok()
     }
+}
+
+/// The beginning of what an engine says beside the output; the rest is read and dropped.
+async fn complaints(mut errors: pipe::Receiver) -> String {
+    let mut kept = Vec::new();
+    let _ = (&mut errors).take(COMPLAINTS).read_to_end(&mut kept).await;
+    let _ = tokio::io::copy(&mut errors, &mut tokio::io::sink()).await;
+    String::from_utf8_lossy(&kept).into_owned()
 }
 
 /// A mount in the words of both engines, which read it as one line of CSV.

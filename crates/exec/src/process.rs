@@ -167,7 +167,13 @@ impl Process {
         let most = limits::processes_for_shell(&run.limits, &self.places, others);
         program.extend(gate::inside(&self.paths(run).script, most));
         let path = OsString::from("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-        Ok(Start { program, env: vec![("PATH".into(), path)], descriptors: vec![environment], folder })
+        Ok(Start {
+            program,
+            env: vec![("PATH".into(), path)],
+            descriptors: vec![environment],
+            folder,
+            errors_apart: false,
+        })
     }
 
     fn give_up_rights(&self) -> Vec<OsString> {
