@@ -49,6 +49,7 @@ program podman \
 image() {
   local tree="$PARTS/src/$NAME/image"
   mkdir -p "$tree/bin" "$tree/tmp" "$tree/etc"
+  chmod 1777 "$tree/tmp"
   cp "$OUT/root/bin/busybox" "$tree/bin/busybox"
   ln -s busybox "$tree/bin/sh"
   chroot "$tree" /bin/busybox --install -s /bin

@@ -25,7 +25,7 @@ const INPUT: &str = "/oscar/job/input";
 const OUTPUT: &str = "/oscar/job/output";
 
 /// How long fetching an image may take.
-const FETCHING: Duration = Duration::from_secs(30 * 60);
+const FETCHING: Duration = Duration::from_mins(30);
 
 /// Reads the environment, then runs the script as a child: signals pass a first process by that
 /// does not ask for them. The streams become one here, because engines keep them apart.
@@ -80,14 +80,11 @@ impl Container {
         output: Output,
         cancel: impl Future<Output = ()> + Send,
     ) -> Result<Ended, ExecError> {
-        self.ensure_image(&run.image).await?;
+        check_image(&run.image)?;
         let config = Config::write(run, self.as_root)?;
-        let name = format!("oscar-run-{}-{}", std::process::id(), gate::serial());
-        // A leftover of an earlier process with the same number would be in the way.
-        let _ = self.engine.tell(&["rm", "--force", "--volumes", &name]).await;
+        let name = gate::unique_name("oscar-run");
         let mut made = Made { engine: &self.engine, name: name.clone(), removed: false };
-        let create = self.build_create(run, &name, &config.0, stdin.is_some());
-        self.engine.tell(&create).await.map_err(ExecError::NoEngine)?;
+        self.create(run, &self.build_create(run, &name, &config.0, stdin.is_some())).await?;
 
         let mut program = vec![OsString::from(&self.engine.program), "start".into(), "--attach".into()];
         if stdin.is_some() {
@@ -101,8 +98,8 @@ impl Container {
             folder: "/".into(),
             errors_apart: true,
         };
-        let stdio = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
-        let waiting = gate::start(start, stdio).map_err(ExecError::io("starting its container"))?;
+        let source = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
+        let waiting = gate::start(start, source).map_err(ExecError::io("starting its container"))?;
         let (mut child, bytes, errors) = waiting.open().map_err(ExecError::io("opening its gate"))?;
         let feeding = stdin.map(|stdin| feed(&mut child, stdin));
         let (everything_ended, ended) = oneshot::channel();
@@ -142,19 +139,15 @@ impl Container {
         Ok(to_ended(status, &run.limits, state.ends_with("true") || complaints.contains(OUT_OF_MEMORY)))
     }
 
-    /// Fetches an image that is not here.
-    async fn ensure_image(&self, image: &str) -> Result<(), ExecError> {
-        if image.is_empty() {
-            return Err(ExecError::Unfit("its service names no image, and this manager runs containers".to_owned()));
+    /// Makes the container; an image that is not here is fetched first.
+    async fn create(&self, run: &Run, words: &[OsString]) -> Result<(), ExecError> {
+        let Err(why) = self.engine.tell(words).await else { return Ok(()) };
+        if self.engine.tell(&["image", "inspect", "--format", "here", &run.image]).await.is_ok() {
+            return Err(ExecError::NoEngine(why));
         }
-        if image.starts_with('-') || image.contains(char::is_whitespace) {
-            return Err(ExecError::Unfit(format!("{image:?} is not the name of an image")));
-        }
-        if self.engine.tell(&["image", "inspect", "--format", "here", image]).await.is_ok() {
-            return Ok(());
-        }
-        let fetched = self.engine.ask(&["pull", "--quiet", image], FETCHING).await;
-        fetched.map(|_| ()).map_err(|why| ExecError::NoImage { image: image.to_owned(), why })
+        let fetched = self.engine.ask(&["pull", "--quiet", &run.image], FETCHING).await;
+        fetched.map_err(|why| ExecError::NoImage { image: run.image.clone(), why })?;
+        self.engine.tell(words).await.map(|_| ()).map_err(ExecError::NoEngine)
     }
 
     fn build_create(&self, run: &Run, name: &str, config: &Path, stdin: bool) -> Vec<OsString> {
@@ -176,10 +169,6 @@ impl Container {
             add(&["--interactive"]);
         }
         let mut temporary = "/tmp:rw,mode=1777".to_owned();
-        if self.engine.name == "podman" {
-            // Otherwise it takes the rights of the image's folder, whatever was asked for.
-            temporary.push_str(",notmpcopyup");
-        }
         if let Some(bytes) = run.limits.memory_bytes {
             let bytes_word = bytes.to_string();
             add(&["--memory", &bytes_word, "--memory-swap", &bytes_word]);
@@ -214,6 +203,17 @@ impl Container {
     async fn ask_to_end(&self, name: &str) -> bool {
         self.engine.tell(&["exec", name, "/bin/sh", "-c", "kill -TERM -1"]).await.is_ok()
     }
+}
+
+/// Whether it can be the name of an image at all: an engine would read some words as options.
+fn check_image(image: &str) -> Result<(), ExecError> {
+    if image.is_empty() {
+        return Err(ExecError::Unfit("its service names no image, and this manager runs containers".to_owned()));
+    }
+    if image.starts_with('-') || image.contains(char::is_whitespace) {
+        return Err(ExecError::Unfit(format!("{image:?} is not the name of an image")));
+    }
+    Ok(())
 }
 
 /// The beginning of what an engine says beside the output; the rest is read and dropped.

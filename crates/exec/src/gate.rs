@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use command_fds::{CommandFdExt, FdMapping};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -70,10 +71,17 @@ impl Waiting {
     }
 }
 
-/// A number that no other run of this process has.
-pub(crate) fn serial() -> u64 {
+/// A name that nothing else has, with the number of this process in it. A process that is
+/// started later may have the same number, but not the same time.
+pub(crate) fn unique_name(of: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("{of}-{}-{}-{now}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The number of the process that made a name.
+pub(crate) fn maker_of(name: &str, of: &str) -> Option<u32> {
+    name.strip_prefix(of)?.strip_prefix('-')?.split('-').next()?.parse().ok()
 }
 
 /// A file in memory with this content, to be read from its beginning.

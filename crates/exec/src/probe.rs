@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -166,12 +167,14 @@ struct Trial(PathBuf);
 
 impl Trial {
     fn make() -> std::io::Result<Trial> {
-        let name = format!("oscar-trial-{}-{}", std::process::id(), crate::gate::serial());
-        let trial = Trial(std::env::temp_dir().join(name));
-        fs::create_dir(&trial.0)?;
-        fs::create_dir(trial.0.join("input"))?;
-        fs::create_dir(trial.0.join("output"))?;
+        let trial = Trial(std::env::temp_dir().join(crate::gate::unique_name("oscar-trial")));
+        for folder in [trial.0.clone(), trial.0.join("input"), trial.0.join("output")] {
+            fs::create_dir(&folder)?;
+            // The user of scripts must reach it, whatever new files are allowed otherwise.
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
+        }
         fs::write(trial.0.join("script.sh"), "printf works\n")?;
+        fs::set_permissions(trial.0.join("script.sh"), fs::Permissions::from_mode(0o644))?;
         Ok(trial)
     }
 

@@ -18,7 +18,7 @@ struct Rule {
     optional: &'static [&'static str],
 }
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     Rule {
         package: "oscar-model",
         may: &[],
@@ -38,11 +38,25 @@ const RULES: [Rule; 11] = [
         optional: &["reqwest"],
     },
     Rule { package: "oscar-kube", may: &["oscar-model", "oscar-engine", "oscar-api"], never: &[], optional: &[] },
-    Rule { package: "oscar-local", may: &["oscar-model", "oscar-engine", "oscar-api"], never: &[], optional: &[] },
+    Rule { package: "oscar-exec", may: &["oscar-model"], never: &["reqwest", "rusqlite"], optional: &[] },
+    Rule {
+        package: "oscar-local",
+        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-exec"],
+        never: &[],
+        optional: &[],
+    },
     Rule { package: "oscar-supervisor", may: &["oscar-model", "oscar-api"], never: &[], optional: &[] },
     Rule {
         package: "oscar",
-        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-kube", "oscar-local", "oscar-supervisor"],
+        may: &[
+            "oscar-model",
+            "oscar-engine",
+            "oscar-api",
+            "oscar-kube",
+            "oscar-local",
+            "oscar-exec",
+            "oscar-supervisor",
+        ],
         never: &[],
         optional: &[],
     },

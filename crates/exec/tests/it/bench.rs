@@ -114,7 +114,7 @@ impl Bench {
             env: BTreeMap::new(),
             image: IMAGE.to_owned(),
             limits: Limits {
-                time: Some(Duration::from_secs(120)),
+                time: Some(Duration::from_mins(2)),
                 grace: Duration::from_millis(300),
                 ..Limits::default()
             },
