@@ -11,6 +11,8 @@ debian_packages podman conmon runc golang-github-containers-common golang-github
 mkdir -p "$OUT/state" "$OUT/home/.config/containers"
 cp "$OUT/root/etc/containers/policy.json" "$OUT/home/.config/containers/"
 
+libraries="$OUT/root/usr/lib/$(uname -m)-linux-gnu:$OUT/root/lib/$(uname -m)-linux-gnu"
+
 # Containers are started by runc below the control groups of version 1 or 2 as they are, without
 # systemd, and with limits that a root without all rights may set.
 cat > "$OUT/containers.conf" <<CONF
@@ -22,6 +24,12 @@ runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
 conmon_path = ["$OUT/root/usr/bin/conmon"]
+# conmon starts podman again when a container has ended; without its libraries that fails, and
+# whoever waits for the end waits for twenty seconds more.
+conmon_env_vars = [
+  "PATH=$PATH", "HOME=$OUT/home", "LD_LIBRARY_PATH=$libraries",
+  "CONTAINERS_CONF=$OUT/containers.conf", "CONTAINERS_STORAGE_CONF=$OUT/storage.conf",
+]
 [engine.runtimes]
 runc = ["$OUT/runc"]
 CONF
@@ -31,7 +39,6 @@ driver = "vfs"
 graphroot = "$OUT/state/graph"
 runroot = "$OUT/state/run"
 CONF
-libraries="$OUT/root/usr/lib/$(uname -m)-linux-gnu:$OUT/root/lib/$(uname -m)-linux-gnu"
 program() { # program FILE LINE...: a shell program that sets things and becomes another
   local file=$1
   shift
@@ -49,6 +56,7 @@ program podman \
 image() {
   local tree="$PARTS/src/$NAME/image"
   mkdir -p "$tree/bin" "$tree/tmp" "$tree/etc"
+  chmod 1777 "$tree/tmp"
   cp "$OUT/root/bin/busybox" "$tree/bin/busybox"
   ln -s busybox "$tree/bin/sh"
   chroot "$tree" /bin/busybox --install -s /bin

@@ -97,7 +97,7 @@ impl Bubblewrap {
         let most = limits::processes_for_shell(&run.limits, &self.places, 0);
         program.extend(gate::inside(Path::new(SCRIPT), most));
         let path = OsString::from("/usr/sbin:/usr/bin:/sbin:/bin");
-        Ok(Start { program, env: vec![("PATH".into(), path)], descriptors, folder: "/".into() })
+        Ok(Start { program, env: vec![("PATH".into(), path)], descriptors, folder: "/".into(), errors_apart: false })
     }
 
     /// A root with the system and the job's folders, without any namespace but that of mounts.

@@ -10,7 +10,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::gate;
 use crate::run::Limits;
+
+/// How the names of groups begin.
+pub(crate) const RUN: &str = "oscar-run";
+const PROBE: &str = "oscar-probe";
 
 /// The length of one round of the scheduler, in microseconds.
 const PERIOD: u64 = 100_000;
@@ -37,7 +42,11 @@ impl Places {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let two = Places::find_two(&mounts, &own);
-        if two.memory.is_some() { two } else { Places::find_one(&mounts, &own) }
+        let places = if two.memory.is_some() { two } else { Places::find_one(&mounts, &own) };
+        for place in [&places.memory, &places.processes, &places.cpu].into_iter().flatten() {
+            remove_leftovers(place);
+        }
+        places
     }
 
     fn find_two(mounts: &str, own: &str) -> Places {
@@ -199,10 +208,22 @@ impl Drop for Group {
     }
 }
 
+/// Removes empty groups of processes that were killed before they could.
+fn remove_leftovers(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let maker = gate::maker_of(&name, PROBE).or_else(|| gate::maker_of(&name, RUN));
+        if maker.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // A group that has members stays.
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
 /// Whether a group below `place` has the file, and can be written.
 fn can_bound(place: &Path, file: &str) -> bool {
-    let name = format!("oscar-probe-{}-{}", std::process::id(), crate::gate::serial());
-    let folder = place.join(name);
+    let folder = place.join(gate::unique_name(PROBE));
     if fs::create_dir(&folder).is_err() {
         return false;
     }
@@ -260,6 +281,18 @@ mod tests {
             (Some("/a/b:c"), Some("/"), Some("/user.slice"))
         );
         assert_eq!(below(Path::new("/x"), "/"), Path::new("/x"));
+    }
+
+    #[test]
+    fn only_groups_of_processes_that_are_gone_are_leftovers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = format!("{RUN}-{}-1-1", std::process::id());
+        for name in ["oscar-run-4194305-1-1", &own, "oscar-run-x", "somebody-else"] {
+            fs::create_dir(folder.path().join(name)).expect("a group");
+        }
+        remove_leftovers(folder.path());
+        assert_eq!(fs::read_dir(folder.path()).expect("a list").count(), 3);
+        assert!(!folder.path().join("oscar-run-4194305-1-1").exists());
     }
 
     #[test]

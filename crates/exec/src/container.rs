@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -23,15 +25,27 @@ const INPUT: &str = "/oscar/job/input";
 const OUTPUT: &str = "/oscar/job/output";
 
 /// How long fetching an image may take.
-const FETCHING: Duration = Duration::from_secs(30 * 60);
+const FETCHING: Duration = Duration::from_mins(30);
 
 /// Reads the environment, then runs the script as a child: signals pass a first process by that
 /// does not ask for them. The streams become one here, because engines keep them apart.
 ///
 /// Limits of files are set here too, in the blocks of 512 bytes that every shell counts in: an
 /// engine that is told of one limit sets all of them, which not every root may.
-const ENTER: &str = "ulimit -c 0; [ -z \"$1\" ] || ulimit -f \"$1\"; shift; \
-    . /oscar/config/environment; \"$@\" 2>&1; exit $?";
+///
+/// Not every engine tells that the kernel killed something for its memory, so the end of this
+/// does, on the standard error that the script does not have.
+const ENTER: &str = r#"ulimit -c 0; [ -z "$1" ] || ulimit -f "$1"; shift
+. /oscar/config/environment; "$@" 2>&1
+code=$?; [ $code = 0 ] || for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+  [ ! -r $file ] || while read -r key count; do
+    [ "$key" != oom_kill ] || [ "$count" = 0 ] || echo 'oscar: out of memory' >&2
+  done < $file
+done
+exit $code"#;
+const OUT_OF_MEMORY: &str = "oscar: out of memory";
+/// What is kept of an engine's complaints.
+const COMPLAINTS: u64 = 16 * 1024;
 
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Container {
@@ -66,27 +80,31 @@ impl Container {
         output: Output,
         cancel: impl Future<Output = ()> + Send,
     ) -> Result<Ended, ExecError> {
-        self.ensure_image(&run.image).await?;
+        check_image(&run.image)?;
         let config = Config::write(run, self.as_root)?;
-        let name = format!("oscar-run-{}-{}", std::process::id(), gate::serial());
-        // A leftover of an earlier process with the same number would be in the way.
-        let _ = self.engine.tell(&["rm", "--force", "--volumes", &name]).await;
+        let name = gate::unique_name("oscar-run");
         let mut made = Made { engine: &self.engine, name: name.clone(), removed: false };
-        let create = self.build_create(run, &name, &config.0, stdin.is_some());
-        self.engine.tell(&create).await.map_err(ExecError::NoEngine)?;
+        self.create(run, &self.build_create(run, &name, &config.0, stdin.is_some())).await?;
 
         let mut program = vec![OsString::from(&self.engine.program), "start".into(), "--attach".into()];
         if stdin.is_some() {
             program.push("--interactive".into());
         }
         program.push(name.clone().into());
-        let start = Start { program, env: Engine::environment(), descriptors: Vec::new(), folder: "/".into() };
-        let stdio = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
-        let waiting = gate::start(start, stdio).map_err(ExecError::io("starting its container"))?;
-        let (mut child, bytes, _) = waiting.open().map_err(ExecError::io("opening its gate"))?;
+        let start = Start {
+            program,
+            env: Engine::environment(),
+            descriptors: Vec::new(),
+            folder: "/".into(),
+            errors_apart: true,
+        };
+        let source = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
+        let waiting = gate::start(start, source).map_err(ExecError::io("starting its container"))?;
+        let (mut child, bytes, errors) = waiting.open().map_err(ExecError::io("opening its gate"))?;
         let feeding = stdin.map(|stdin| feed(&mut child, stdin));
         let (everything_ended, ended) = oneshot::channel();
         let listening = tokio::spawn(listen(bytes, output, ended));
+        let complaining = tokio::spawn(complaints(errors));
         let bounds = Bounds { limits: &run.limits, output_dir: run.output_dir.clone(), watch_memory: false };
         let cause = tokio::select! {
             _ = child.wait() => None,
@@ -107,32 +125,29 @@ impl Container {
         if let Some(feeding) = feeding {
             feeding.abort();
         }
-        let said = listening.await.unwrap_or_default();
+        let _ = listening.await;
+        let complaints = complaining.await.unwrap_or_default();
         if let Some(cause) = cause {
             return Ok(cause.into());
         }
         let state = state.map_err(ExecError::NoEngine)?;
         if !state.starts_with("exited") && !state.starts_with("stopped") {
-            let text = String::from_utf8_lossy(&said);
-            let why = text.trim().lines().last().unwrap_or("its container did not start").to_owned();
+            let why = complaints.trim().lines().last().unwrap_or("its container did not start");
+            let why = why.trim_start_matches("Error: ").to_owned();
             return Err(ExecError::NoImage { image: run.image.clone(), why });
         }
-        Ok(to_ended(status, &run.limits, state.ends_with("true")))
+        Ok(to_ended(status, &run.limits, state.ends_with("true") || complaints.contains(OUT_OF_MEMORY)))
     }
 
-    /// Fetches an image that is not here.
-    async fn ensure_image(&self, image: &str) -> Result<(), ExecError> {
-        if image.is_empty() {
-            return Err(ExecError::Unfit("its service names no image, and this manager runs containers".to_owned()));
+    /// Makes the container; an image that is not here is fetched first.
+    async fn create(&self, run: &Run, words: &[OsString]) -> Result<(), ExecError> {
+        let Err(why) = self.engine.tell(words).await else { return Ok(()) };
+        if self.engine.tell(&["image", "inspect", "--format", "here", &run.image]).await.is_ok() {
+            return Err(ExecError::NoEngine(why));
         }
-        if image.starts_with('-') || image.contains(char::is_whitespace) {
-            return Err(ExecError::Unfit(format!("{image:?} is not the name of an image")));
-        }
-        if self.engine.tell(&["image", "inspect", "--format", "here", image]).await.is_ok() {
-            return Ok(());
-        }
-        let fetched = self.engine.ask(&["pull", "--quiet", image], FETCHING).await;
-        fetched.map(|_| ()).map_err(|why| ExecError::NoImage { image: image.to_owned(), why })
+        let fetched = self.engine.ask(&["pull", "--quiet", &run.image], FETCHING).await;
+        fetched.map_err(|why| ExecError::NoImage { image: run.image.clone(), why })?;
+        self.engine.tell(words).await.map(|_| ()).map_err(ExecError::NoEngine)
     }
 
     fn build_create(&self, run: &Run, name: &str, config: &Path, stdin: bool) -> Vec<OsString> {
@@ -188,6 +203,25 @@ impl Container {
     async fn ask_to_end(&self, name: &str) -> bool {
         self.engine.tell(&["exec", name, "/bin/sh", "-c", "kill -TERM -1"]).await.is_ok()
     }
+}
+
+/// Whether it can be the name of an image at all: an engine would read some words as options.
+fn check_image(image: &str) -> Result<(), ExecError> {
+    if image.is_empty() {
+        return Err(ExecError::Unfit("its service names no image, and this manager runs containers".to_owned()));
+    }
+    if image.starts_with('-') || image.contains(char::is_whitespace) {
+        return Err(ExecError::Unfit(format!("{image:?} is not the name of an image")));
+    }
+    Ok(())
+}
+
+/// The beginning of what an engine says beside the output; the rest is read and dropped.
+async fn complaints(mut errors: pipe::Receiver) -> String {
+    let mut kept = Vec::new();
+    let _ = (&mut errors).take(COMPLAINTS).read_to_end(&mut kept).await;
+    let _ = tokio::io::copy(&mut errors, &mut tokio::io::sink()).await;
+    String::from_utf8_lossy(&kept).into_owned()
 }
 
 /// A mount in the words of both engines, which read it as one line of CSV.

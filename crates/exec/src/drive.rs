@@ -19,7 +19,7 @@ use crate::cgroup::{Group, Places};
 use crate::executor::{Input, Output};
 use crate::gate::{self, Start};
 use crate::run::{Ended, ExecError, Kind, Limits, Run};
-use crate::{limits, tree, watch};
+use crate::{cgroup, limits, tree, watch};
 
 /// The size of one piece of output.
 const PIECE: usize = 32 * 1024;
@@ -30,15 +30,15 @@ const EXPLANATION: usize = 500;
 /// `SIGXFSZ`: a file grew beyond the limit.
 const FILE_TOO_LARGE: i32 = 25;
 /// A limit of time that means none.
-const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+const FAR: Duration = Duration::from_hours(24 * 365);
 
-/// How the processes of a run are found.
-#[derive(Debug, Clone)]
+/// Where the processes of a run are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// They are in a pid namespace below the started process, and end with its first one.
+    /// In a pid namespace below the started process; they end with its first one.
     Namespace,
-    /// They have this mark in their environment.
-    Mark(String),
+    /// Among all others of this machine.
+    Machine,
 }
 
 /// Why a run is being ended.
@@ -66,23 +66,27 @@ impl From<Cause> for Ended {
 struct Tree {
     pid: i32,
     reach: Reach,
+    /// In the environment of everything that has not cleared it; in namespaces, of the sandbox.
+    mark: String,
     group: Arc<Group>,
+    /// Whether the started process was waited for: its number may belong to another one now.
+    is_over: bool,
 }
 
 impl Tree {
     /// All that is left, but for the process that was started: its end is waited for.
     fn members(&self) -> Vec<i32> {
-        let mut found = tree::union(self.group.members(), tree::descendants(self.pid));
-        if let Reach::Mark(mark) = &self.reach {
-            found = tree::union(found, tree::marked(mark));
+        let mut found = tree::union(self.group.members(), tree::marked(&self.mark));
+        if !self.is_over {
+            found = tree::union(found, tree::descendants(self.pid));
+            found.retain(|pid| *pid != self.pid);
         }
-        found.retain(|pid| *pid != self.pid);
         found
     }
 
     fn ask_to_end(&self) {
         let all = match &self.reach {
-            Reach::Mark(_) => tree::union(self.members(), vec![self.pid]),
+            Reach::Machine => tree::union(self.members(), vec![self.pid]),
             // The sandbox itself would end at once and take the script along.
             Reach::Namespace => tree::descendants(self.pid)
                 .into_iter()
@@ -90,12 +94,16 @@ impl Tree {
                 .flat_map(tree::descendants)
                 .collect(),
         };
-        all.into_iter().for_each(|pid| tree::signal(pid, Signal::TERM));
+        for pid in all {
+            tree::signal(pid, Signal::TERM);
+        }
     }
 
     fn kill(&self) {
         self.group.kill();
-        tree::signal(self.pid, Signal::KILL);
+        if !self.is_over {
+            tree::signal(self.pid, Signal::KILL);
+        }
         tree::end(&|| self.members());
     }
 }
@@ -111,20 +119,23 @@ pub(crate) async fn drive(
     kind: Kind,
     run: &Run,
     places: &Places,
-    start: Start,
+    mut start: Start,
     reach: Reach,
     streams: (Option<Input>, Output),
     cancel: impl Future<Output = ()> + Send,
 ) -> Result<Ended, ExecError> {
     let (stdin, output) = streams;
-    let name = format!("oscar-run-{}-{}", std::process::id(), gate::serial());
-    let group = places.make(&name, &run.limits).map_err(ExecError::io("making its control group"))?;
+    let group =
+        places.make(&gate::unique_name(cgroup::RUN), &run.limits).map_err(ExecError::io("making its control group"))?;
     let group = Arc::new(group);
-    let stdio = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
-    let waiting = gate::start(start, stdio).map_err(ExecError::io("starting its sandbox"))?;
+    let source = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
+    let mark = gate::unique_name("run");
+    start.env.push((tree::MARK.into(), mark.clone().into()));
+    let waiting = gate::start(start, source).map_err(ExecError::io("starting its sandbox"))?;
     group.add(waiting.pid).map_err(ExecError::io("putting it into its control group"))?;
     limits::bound(waiting.pid, &run.limits, places).map_err(ExecError::io("setting its limits"))?;
-    let processes = Tree { pid: i32::try_from(waiting.pid).unwrap_or_default(), reach, group: Arc::clone(&group) };
+    let pid = i32::try_from(waiting.pid).unwrap_or_default();
+    let mut processes = Tree { pid, reach, mark, group: Arc::clone(&group), is_over: false };
     let (mut child, bytes, begun) = waiting.open().map_err(ExecError::io("opening its gate"))?;
 
     let feeding = stdin.map(|stdin| feed(&mut child, stdin));
@@ -133,6 +144,7 @@ pub(crate) async fn drive(
     let bounds =
         Bounds { limits: &run.limits, output_dir: run.output_dir.clone(), watch_memory: !places.bounds_memory() };
     let (status, cause) = bounds.wait(&mut child, &processes, cancel).await?;
+    processes.is_over = true;
     // What a script leaves running ends with it, as in a container.
     let processes = tokio::task::spawn_blocking(move || {
         processes.kill();

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::probe::find_program;
 
 /// How long an answer of the engine may take, but for fetching an image.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What an engine needs to know of the manager's environment to be itself. Nothing of it
 /// reaches a container.

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use command_fds::{CommandFdExt, FdMapping};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -42,6 +43,8 @@ pub(crate) struct Start {
     /// Its further descriptors are numbered from [`FIRST_FREE`].
     pub(crate) descriptors: Vec<OwnedFd>,
     pub(crate) folder: PathBuf,
+    /// Standard error goes the way of [`Waiting::begun`] instead of into the output.
+    pub(crate) errors_apart: bool,
 }
 
 /// A process that waits for [`Waiting::open`].
@@ -68,10 +71,17 @@ impl Waiting {
     }
 }
 
-/// A number that no other run of this process has.
-pub(crate) fn serial() -> u64 {
+/// A name that nothing else has, with the number of this process in it. A process that is
+/// started later may have the same number, but not the same time.
+pub(crate) fn unique_name(of: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("{of}-{}-{}-{now}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The number of the process that made a name.
+pub(crate) fn maker_of(name: &str, of: &str) -> Option<u32> {
+    name.strip_prefix(of)?.strip_prefix('-')?.split('-').next()?.parse().ok()
 }
 
 /// A file in memory with this content, to be read from its beginning.
@@ -83,11 +93,12 @@ pub(crate) fn file_in_memory(name: &str, content: &[u8]) -> io::Result<OwnedFd> 
     Ok(file.into())
 }
 
-/// Starts it. Standard output and standard error are one pipe, so that their order is kept.
+/// Starts it. Standard output and standard error are one pipe where their order matters.
 pub(crate) fn start(what: Start, stdin: Stdio) -> io::Result<Waiting> {
     let (gate_inside, gate) = pipe_with(PipeFlags::CLOEXEC)?;
     let (output, output_inside) = pipe_with(PipeFlags::CLOEXEC)?;
     let (begun, begun_inside) = pipe_with(PipeFlags::CLOEXEC)?;
+    let errors = if what.errors_apart { begun_inside.try_clone()? } else { output_inside.try_clone()? };
     let mut mappings = vec![
         FdMapping { parent_fd: gate_inside, child_fd: GATE },
         FdMapping { parent_fd: begun_inside, child_fd: BEGUN },
@@ -105,7 +116,7 @@ pub(crate) fn start(what: Start, stdin: Stdio) -> io::Result<Waiting> {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", WAIT, "oscar-gate"]).args(&what.program);
     command.env_clear().envs(what.env).current_dir(&what.folder);
-    command.stdin(stdin).stdout(output_inside.try_clone()?).stderr(output_inside);
+    command.stdin(stdin).stdout(output_inside).stderr(errors);
     command.process_group(0).kill_on_drop(true);
     command.fd_mappings(mappings).map_err(io::Error::other)?;
     let child = command.spawn()?;

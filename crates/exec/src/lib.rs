@@ -24,5 +24,5 @@ mod visible;
 mod watch;
 
 pub use executor::{Executor, Input, Output};
-pub use probe::{Finding, Findings, Settings, probe};
+pub use probe::{Finding, Findings, Settings, choose, probe};
 pub use run::{Description, Ended, ExecError, Kind, Limits, Network, Paths, Run, UnknownKind};

@@ -10,6 +10,9 @@ use crate::run::Limits;
 /// Room that every program needs before it does anything, on top of what was asked for.
 const BACKSTOP_ROOM: u64 = 64 * 1024 * 1024;
 
+/// Files that a sandbox makes for itself, like a copy of the script, must fit.
+const LEAST_FILE: u64 = 1024 * 1024;
+
 pub(crate) fn bound(pid: u32, limits: &Limits, places: &Places) -> io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let set =
@@ -17,7 +20,7 @@ pub(crate) fn bound(pid: u32, limits: &Limits, places: &Places) -> io::Result<()
     // A dump of memory is a file that nobody asked for, as large as the memory.
     set(Resource::Core, 0)?;
     if let Some(bytes) = limits.disk_bytes {
-        set(Resource::Fsize, bytes)?;
+        set(Resource::Fsize, bytes.max(LEAST_FILE))?;
     }
     if let Some(bytes) = limits.memory_bytes.filter(|_| !places.bounds_memory()) {
         // The sum is watched (see `watch`); this stops a single process that outruns the watch.

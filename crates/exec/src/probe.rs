@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,29 +45,52 @@ pub struct Finding {
 #[derive(Debug, Clone)]
 pub struct Findings {
     pub ways: Vec<Finding>,
-    /// The way that was wished for, or why there is none.
+    /// What [`choose`] takes, or why it takes nothing.
     pub chosen: Result<Executor, String>,
 }
 
-/// Tries every way for real, the safest first, and chooses the one that was wished for.
-///
+/// The ways, the safest first.
+const BY_SAFETY: [Kind; 3] = [Kind::Bubblewrap, Kind::Container, Kind::Process];
+
+/// Tries every way for real, and says which one [`choose`] takes.
 pub async fn probe(wish: Kind, settings: &Settings) -> Findings {
-    let places = tokio::task::spawn_blocking(Places::find).await.unwrap_or_default();
+    let places = find_places().await;
     let mut tried = Vec::new();
-    for kind in [Kind::Bubblewrap, Kind::Container, Kind::Process] {
+    for kind in BY_SAFETY {
         tried.push((kind, try_way(kind, settings, &places).await));
     }
-    let works = |kind: Kind| tried.iter().find(|(of, _)| *of == kind).map(|(_, result)| result.clone());
-    let chosen = match wish {
-        Kind::Auto => tried
-            .iter()
-            .find_map(|(_, result)| result.clone().ok())
-            .ok_or_else(|| "no way of running scripts works on this machine".to_owned()),
-        kind => works(kind).unwrap_or_else(|| Err("it was not tried".to_owned())),
-    };
-    let ways =
-        tried.into_iter().map(|(kind, result)| Finding { kind, result: result.map(|executor| executor.describe()) });
+    let of_wish = tried.iter().filter(|(kind, _)| wish == Kind::Auto || *kind == wish).map(|(_, result)| result);
+    let chosen = of_wish.clone().find_map(|result| result.clone().ok()).ok_or_else(|| explain(wish, of_wish));
+    let ways = tried
+        .iter()
+        .map(|(kind, result)| Finding { kind: *kind, result: result.clone().map(|executor| executor.describe()) });
     Findings { ways: ways.collect(), chosen }
+}
+
+/// Takes the way that is wished for, or the safest that works, and tries no further one.
+pub async fn choose(wish: Kind, settings: &Settings) -> Result<Executor, String> {
+    let places = find_places().await;
+    let mut failed = Vec::new();
+    for kind in BY_SAFETY.into_iter().filter(|kind| wish == Kind::Auto || *kind == wish) {
+        match try_way(kind, settings, &places).await {
+            Ok(executor) => return Ok(executor),
+            Err(why) => failed.push(Err(why)),
+        }
+    }
+    Err(explain(wish, failed.iter()))
+}
+
+async fn find_places() -> Places {
+    tokio::task::spawn_blocking(Places::find).await.unwrap_or_default()
+}
+
+/// Why nothing of what was wished for works.
+fn explain<'a>(wish: Kind, failed: impl Iterator<Item = &'a Result<Executor, String>>) -> String {
+    let reasons: Vec<&str> = failed.filter_map(|result| result.as_ref().err().map(String::as_str)).collect();
+    if wish == Kind::Auto {
+        return format!("no way of running scripts works on this machine: {}", reasons.join("; "));
+    }
+    reasons.join("; ")
 }
 
 async fn try_way(kind: Kind, settings: &Settings, places: &Places) -> Result<Executor, String> {
@@ -143,12 +167,14 @@ struct Trial(PathBuf);
 
 impl Trial {
     fn make() -> std::io::Result<Trial> {
-        let name = format!("oscar-trial-{}-{}", std::process::id(), crate::gate::serial());
-        let trial = Trial(std::env::temp_dir().join(name));
-        fs::create_dir(&trial.0)?;
-        fs::create_dir(trial.0.join("input"))?;
-        fs::create_dir(trial.0.join("output"))?;
+        let trial = Trial(std::env::temp_dir().join(crate::gate::unique_name("oscar-trial")));
+        for folder in [trial.0.clone(), trial.0.join("input"), trial.0.join("output")] {
+            fs::create_dir(&folder)?;
+            // The user of scripts must reach it, whatever new files are allowed otherwise.
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
+        }
         fs::write(trial.0.join("script.sh"), "printf works\n")?;
+        fs::set_permissions(trial.0.join("script.sh"), fs::Permissions::from_mode(0o644))?;
         Ok(trial)
     }
 

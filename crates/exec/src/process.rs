@@ -18,7 +18,7 @@ use crate::gate::{self, FIRST_FREE, Start, file_in_memory};
 use crate::limits;
 use crate::ownership::{self, NOBODY};
 use crate::run::{Description, Ended, ExecError, Kind, Network, Paths, Run};
-use crate::tree::{self, MARK};
+use crate::tree;
 
 /// Where a script in namespaces finds its things.
 const JOB: &str = "/tmp/oscar";
@@ -52,6 +52,8 @@ exit $?"#;
 
 /// Reads the environment of the script, which nothing before it may see.
 const ENTER: &str = ". /dev/fd/5; exec \"$@\"";
+/// The same in namespaces, where a script needs no mark to be found.
+const ENTER_UNMARKED: &str = ". /dev/fd/5; unset OSCAR_RUN_MARK OLDPWD; exec \"$@\"";
 
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Process {
@@ -100,19 +102,19 @@ impl Process {
         cancel: impl Future<Output = ()> + Send,
     ) -> Result<Ended, ExecError> {
         let scratch = Scratch::make(self, run)?;
-        let mark = format!("{}-{}", std::process::id(), gate::serial());
         let (start, reach) = if self.namespaces {
             (self.prepare_namespaces(run, &scratch.0)?, Reach::Namespace)
         } else {
-            (self.prepare_plain(run, &scratch.0, &mark)?, Reach::Mark(mark))
+            (self.prepare_plain(run, &scratch.0)?, Reach::Machine)
         };
         drive(Kind::Process, run, &self.places, start, reach, (stdin, output), cancel).await
     }
 
     fn prepare_namespaces(&self, run: &Run, stage: &Path) -> Result<Start, ExecError> {
         self.give_folders(run)?;
-        let mut program =
-            words(&["unshare", "--mount", "--pid", "--fork", "--kill-child", "--ipc", "--uts", "--mount-proc"]);
+        // Whoever started it may be killed; then so is this, and with it its namespace.
+        let mut program = words(&["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--mount", "--pid", "--fork"]);
+        program.extend(words(&["--kill-child", "--ipc", "--uts", "--mount-proc"]));
         if !self.as_root {
             program.extend(words(&["--user", "--map-root-user"]));
         }
@@ -128,7 +130,7 @@ impl Process {
         self.start(run, program, others, &to_shell(&environment(run, Path::new("/tmp"))), "/".into())
     }
 
-    fn prepare_plain(&self, run: &Run, scratch: &Path, mark: &str) -> Result<Start, ExecError> {
+    fn prepare_plain(&self, run: &Run, scratch: &Path) -> Result<Start, ExecError> {
         if run.network == Network::None {
             let why = "it asks for no network, which this manager can only promise with bubblewrap or containers";
             return Err(ExecError::Unfit(why.to_owned()));
@@ -142,13 +144,8 @@ impl Process {
             return Err(ExecError::Unusable { kind: Kind::Process, why });
         }
         let user = if self.as_root { NOBODY } else { rustix::process::getuid().as_raw() };
-        let mut env = environment(run, scratch);
-        env.insert(MARK.to_owned(), mark.to_owned());
-        // The mark must also find what has not read its environment yet.
-        let mut start =
-            self.start(run, self.give_up_rights(), tree::count_of_user(user), &to_shell(&env), scratch.to_owned())?;
-        start.env.push((MARK.into(), mark.into()));
-        Ok(start)
+        let (others, env) = (tree::count_of_user(user), to_shell(&environment(run, scratch)));
+        self.start(run, self.give_up_rights(), others, &env, scratch.to_owned())
     }
 
     fn start(
@@ -163,11 +160,18 @@ impl Process {
             file_in_memory("environment", env.as_bytes()).map_err(ExecError::io("handing over its environment"))?;
         debug_assert_eq!(FIRST_FREE, 5, "the shell that reads the environment knows it by this number");
         let mut program = before;
-        program.extend(words(&["/bin/sh", "-c", ENTER, "oscar"]));
+        let enter = if self.namespaces { ENTER_UNMARKED } else { ENTER };
+        program.extend(words(&["/bin/sh", "-c", enter, "oscar"]));
         let most = limits::processes_for_shell(&run.limits, &self.places, others);
         program.extend(gate::inside(&self.paths(run).script, most));
         let path = OsString::from("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-        Ok(Start { program, env: vec![("PATH".into(), path)], descriptors: vec![environment], folder })
+        Ok(Start {
+            program,
+            env: vec![("PATH".into(), path)],
+            descriptors: vec![environment],
+            folder,
+            errors_apart: false,
+        })
     }
 
     fn give_up_rights(&self) -> Vec<OsString> {
@@ -195,11 +199,8 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn make(way: &Process, run: &Run) -> Result<Scratch, ExecError> {
-        let folder = if way.namespaces {
-            PathBuf::from(format!("/tmp/oscar-stage-{}-{}", std::process::id(), gate::serial()))
-        } else {
-            scratch(run)
-        };
+        let folder =
+            if way.namespaces { Path::new("/tmp").join(gate::unique_name("oscar-stage")) } else { scratch(run) };
         let doing = || format!("making its folder {}", folder.display());
         fs::DirBuilder::new().mode(0o700).create(&folder).map_err(ExecError::io(doing()))?;
         if way.as_root && !way.namespaces {

@@ -44,7 +44,7 @@ const RULES: [Rule; 14] = [
         never: &[],
         optional: &[],
     },
-    Rule { package: "oscar-exec", may: &["oscar-model"], never: &[], optional: &[] },
+    Rule { package: "oscar-exec", may: &["oscar-model"], never: &["reqwest", "rusqlite"], optional: &[] },
     Rule { package: "oscar-store", may: &["oscar-model", "oscar-engine"], never: &["axum"], optional: &[] },
     Rule { package: "oscar-supervisor", may: &["oscar-model", "oscar-api"], never: &[], optional: &[] },
     Rule {

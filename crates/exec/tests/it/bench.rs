@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use oscar_exec::{Ended, ExecError, Executor, Input, Kind, Limits, Network, Run, Settings, probe};
+use oscar_exec::{Ended, ExecError, Executor, Input, Kind, Limits, Network, Run, Settings, choose};
 use oscar_testkit::{Missing, Part};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -96,7 +96,7 @@ impl Bench {
     }
 
     async fn new(kind: Kind, settings: &Settings) -> Bench {
-        let executor = probe(kind, settings).await.chosen.expect("a part that is here works");
+        let executor = choose(kind, settings).await.expect("a part that is here works");
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["input", "output", "manager"] {
             fs::create_dir(folder.path().join(name)).expect("a folder");
@@ -114,7 +114,7 @@ impl Bench {
             env: BTreeMap::new(),
             image: IMAGE.to_owned(),
             limits: Limits {
-                time: Some(Duration::from_secs(120)),
+                time: Some(Duration::from_mins(2)),
                 grace: Duration::from_millis(300),
                 ..Limits::default()
             },

@@ -58,7 +58,7 @@ on_each! {
         let mut bench = bench;
         let output = bench.output_inside();
         bench.script(&format!("trap 'echo tidied > {output}/tidied; exit 0' TERM\n: > {output}/ready\nwhile :; do sleep 0.05; done"));
-        bench.run.limits.grace = Duration::from_secs(60);
+        bench.run.limits.grace = Duration::from_mins(1);
         let ready = crate::bench::Bench::until(bench.output("ready"));
         let result = bench.go_with(None, ready).await;
         assert_eq!(result.ended(), Ended::Cancelled);

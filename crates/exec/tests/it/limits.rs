@@ -12,7 +12,7 @@ on_each! {
     async fn too_much_memory_is_told_as_that(bench) {
         let mut bench = bench;
         bench.run.limits.memory_bytes = Some(64 * MEGABYTE);
-        let result = bench.script("dd if=/dev/zero of=/dev/null bs=256M count=100").go().await;
+        let result = bench.script("dd if=/dev/zero of=/dev/null bs=150M count=100").go().await;
         assert_eq!(result.ended(), Ended::OutOfMemory, "{}", result.said);
         let result = bench.script("dd if=/dev/zero of=/dev/null bs=1M count=100").go().await;
         assert_eq!(result.ended(), Ended::Code(0), "{}", result.said);
