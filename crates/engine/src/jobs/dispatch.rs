@@ -31,8 +31,9 @@ impl Dispatcher {
                 self.line_up(job).await;
             }
         }
-        let known: std::collections::HashSet<_> = unfinished.iter().map(run_of).collect();
-        // What nobody waits for any more: synchronous runs, and attempts of jobs that have ended.
+        let known: BTreeSet<_> = unfinished.iter().filter(|job| job.phase.is_active()).map(run_of).collect();
+        // What nobody waits for any more: synchronous runs, and attempts that have ended or were
+        // given up.
         for run in self.runtime.present().await.unwrap_or_default() {
             if !known.contains(&run) {
                 self.look_or_keep(&run).await;

@@ -46,10 +46,11 @@ impl Outside {
                 world.buckets.settle(&[event.id]).await.expect("settled");
             }
         }
-        let runs = |job: &JobName| world.runtime.alive().iter().any(|run| run.job == *job);
+        // Not before it runs; a caller who got no answer asks again, also when it has ended.
+        let has_begun = |job: &JobName| world.runtime.orders().iter().any(|order| order.run.job == *job);
         if let Some(job) = self.acknowledged.get("cancelled")
             && !self.is_cancel_acknowledged
-            && runs(job)
+            && has_begun(job)
         {
             let asked = dispatcher.cancel(&user("alice"), &name("cancelled"), job).await;
             self.is_cancel_acknowledged = matches!(asked, Ok(_) | Err(Failure::JobOver(_)));
@@ -132,11 +133,12 @@ async fn tell(at: usize, when: When, mishap: Mishap) -> usize {
             () = fuse.death() => false,
         };
         if is_over {
+            let calls = fuse.calls();
+            fuse.disarm();
             check(&world, &dispatcher, &outside).await;
-            break;
+            return calls;
         }
     }
-    fuse.calls()
 }
 
 async fn check(world: &World, dispatcher: &Dispatcher, outside: &Outside) {

@@ -27,7 +27,7 @@ pub enum Mishap {
 /// Counts calls, and lets something go wrong at one of them.
 pub struct Fuse {
     calls: AtomicUsize,
-    at: usize,
+    at: AtomicUsize,
     when: When,
     mishap: Mishap,
     is_dead: AtomicBool,
@@ -38,7 +38,7 @@ impl Fuse {
     pub fn new(at: usize, when: When, mishap: Mishap) -> Arc<Self> {
         Arc::new(Self {
             calls: AtomicUsize::new(0),
-            at,
+            at: AtomicUsize::new(at),
             when,
             mishap,
             is_dead: AtomicBool::new(false),
@@ -50,6 +50,11 @@ impl Fuse {
         self.calls.load(Ordering::SeqCst)
     }
 
+    /// Nothing goes wrong from now on.
+    pub fn disarm(&self) {
+        self.at.store(usize::MAX, Ordering::SeqCst);
+    }
+
     /// Resolves when the manager crashed.
     pub async fn death(&self) {
         self.death.notified().await;
@@ -59,12 +64,12 @@ impl Fuse {
         if self.is_dead.load(Ordering::SeqCst) {
             return pending().await;
         }
-        let number = self.calls.fetch_add(1, Ordering::SeqCst);
-        if number == self.at && self.when == When::Before {
+        let is_it = self.calls.fetch_add(1, Ordering::SeqCst) == self.at.load(Ordering::SeqCst);
+        if is_it && self.when == When::Before {
             return self.strike(error).await;
         }
         let outcome = call.await;
-        if number == self.at && self.when == When::After {
+        if is_it && self.when == When::After {
             return self.strike(error).await;
         }
         outcome
