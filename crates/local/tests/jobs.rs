@@ -186,7 +186,8 @@ async fn pages_show_each_job_once_while_others_come_and_go() {
     let is_old = |job: &Job| job.name.as_str().starts_with("s-old");
     loop {
         let done = writer.is_finished();
-        let shown: Vec<_> = pages(&*store, &service("s"), None, 7).await.into_iter().flat_map(|page| page.jobs).collect();
+        let shown: Vec<_> =
+            pages(&*store, &service("s"), None, 7).await.into_iter().flat_map(|page| page.jobs).collect();
         let mut seen: Vec<_> = shown.into_iter().filter(is_old).collect();
         seen.reverse();
         assert_eq!(seen, old);

@@ -119,9 +119,8 @@ impl MemoryBuckets {
 
     /// Whether a scoped key may do this.
     pub fn opens(&self, access_key: &str, bucket: &str, key: &str, verb: Verb) -> bool {
-        let fits = |grant: &Grant| {
-            grant.bucket == bucket && key.starts_with(&grant.prefix) && grant.verbs.contains(&verb)
-        };
+        let fits =
+            |grant: &Grant| grant.bucket == bucket && key.starts_with(&grant.prefix) && grant.verbs.contains(&verb);
         self.state().scopes.get(access_key).is_some_and(|scope| scope.iter().any(fits))
     }
 
@@ -283,13 +282,13 @@ impl Buckets for MemoryBuckets {
             let mut state = self.state();
             let done: BTreeSet<_> =
                 state.moved.iter().map(|one| (one.job.clone(), one.to_bucket.clone(), one.to_key.clone())).collect();
-            let is_left =
-                |one: &&Move| !done.contains(&(one.job.clone(), one.to_bucket.clone(), one.to_key.clone()));
+            let is_left = |one: &&Move| !done.contains(&(one.job.clone(), one.to_bucket.clone(), one.to_key.clone()));
             let left: Vec<_> = moves.iter().filter(is_left).cloned().collect();
             let source = |one: &Move| (one.from_bucket.clone(), one.from_key.clone());
-            if left.iter().any(|one| {
-                !state.objects.contains_key(&source(one)) || !state.buckets.contains_key(&one.to_bucket)
-            }) {
+            if left
+                .iter()
+                .any(|one| !state.objects.contains_key(&source(one)) || !state.buckets.contains_key(&one.to_bucket))
+            {
                 return Err(StoreError::NotFound);
             }
             for one in left {

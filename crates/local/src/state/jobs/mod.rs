@@ -99,17 +99,15 @@ impl Jobs for LocalStore {
 
     async fn get(&self, name: &JobName) -> Result<Option<Job>, StoreError> {
         let key = name.to_string();
-        let record = self.read(move |sql| {
-            sql.prepare_cached(GET)?.query_row([key], |row| row.get::<_, String>(0)).optional()
-        });
+        let record =
+            self.read(move |sql| sql.prepare_cached(GET)?.query_row([key], |row| row.get::<_, String>(0)).optional());
         record.await?.map(|record| parse(&record)).transpose()
     }
 
     async fn event(&self, name: &JobName) -> Result<Arc<[u8]>, StoreError> {
         let key = name.to_string();
-        let sealed = self.read(move |sql| {
-            sql.prepare_cached(EVENT)?.query_row([key], |row| row.get::<_, Vec<u8>>(0)).optional()
-        });
+        let sealed = self
+            .read(move |sql| sql.prepare_cached(EVENT)?.query_row([key], |row| row.get::<_, Vec<u8>>(0)).optional());
         let sealed = sealed.await?.ok_or(StoreError::NotFound)?;
         let key = [name.as_str()];
         let place = event_place(&key);

@@ -13,8 +13,7 @@ use crate::state::writer::{Batch, Change, Failure};
 /// How many one transaction forgets of those that share a service.
 const BITE: i64 = 500;
 
-const ONE: &str =
-    "SELECT number, name, service, submitter, phase FROM jobs WHERE name = ?1 AND finished IS NOT NULL";
+const ONE: &str = "SELECT number, name, service, submitter, phase FROM jobs WHERE name = ?1 AND finished IS NOT NULL";
 const OF_SERVICE: &str = "SELECT number, name, service, submitter, phase FROM jobs INDEXED BY jobs_of_service
      WHERE service = ?1 AND number > ?2 AND finished IS NOT NULL AND ?3 IN ('', phase) ORDER BY number LIMIT ?4";
 const OF_SUBMITTER: &str = "SELECT number, name, service, submitter, phase FROM jobs INDEXED BY jobs_of_submitter
