@@ -9,9 +9,13 @@ mod openapi;
 mod printed;
 mod router;
 mod server;
+#[cfg(test)]
+mod tests;
+mod traffic;
 
 pub use app::{AdminAccount, App, Facts, Limits};
 pub use openapi::openapi_json;
 pub use printed::Prints;
 pub use router::{Access, ROUTES, Route, service};
 pub use server::serve;
+pub use traffic::Traffic;

@@ -13,6 +13,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
 
+use super::traffic::CameFrom;
+
 /// For the head of a request to arrive: slower senders only hold connections.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 
@@ -34,8 +36,8 @@ where
             accepted = listener.accept() => accepted,
             () = &mut stop => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, or the other side gave up: others may still be served.
                 tracing::warn!("a connection could not be accepted: {error}");
@@ -44,9 +46,10 @@ where
             }
         };
         let _ = stream.set_nodelay(true);
-        let service = service
-            .clone()
-            .map_request(|request: hyper::Request<hyper::body::Incoming>| request.map(axum::body::Body::new));
+        let service = service.clone().map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(CameFrom(from));
+            request.map(axum::body::Body::new)
+        });
         let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = graceful.watch(connection.into_owned());
         tokio::spawn(async move {
