@@ -1,5 +1,9 @@
 //! Bodies of the calls about the cluster itself.
 
+pub mod buckets;
+pub mod jobs;
+pub mod metrics;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;

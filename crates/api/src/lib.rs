@@ -4,6 +4,7 @@
 pub mod body;
 #[cfg(feature = "client")]
 pub mod client;
+pub mod event;
 pub mod fdl;
 pub mod federation;
 pub mod job;

@@ -18,15 +18,23 @@ pub enum Code {
     BodyMalformed,
     BodyTimeout,
     BodyTooLarge,
+    BucketExists,
+    BucketInUse,
+    BucketNotFound,
     CoordinatorSilent,
     DefinitionInvalid,
     FederationCredentials,
     FederationRefused,
     FederationRolledBack,
     FederationUnreachable,
+    IdempotencyKeyReused,
     Internal,
     IssuerUnreachable,
+    JobNotFound,
+    JobOver,
+    LogNotFound,
     MemberInner,
+    NoJobs,
     NotAdministrator,
     NotAuthenticated,
     NotFederated,
@@ -37,6 +45,11 @@ pub enum Code {
     QueryInvalid,
     RefreshTokenRefused,
     RevisionMismatch,
+    RunBusy,
+    RunFailed,
+    RunTimeout,
+    RuntimeUnavailable,
+    ScriptFailed,
     ServiceExists,
     ServiceIsReplica,
     ServiceNotFound,
@@ -46,6 +59,7 @@ pub enum Code {
     StoreUnavailable,
     TokenMalformed,
     TokenRefused,
+    WorkloadTooLarge,
 }
 
 impl Code {
@@ -54,15 +68,23 @@ impl Code {
         Self::BodyMalformed,
         Self::BodyTimeout,
         Self::BodyTooLarge,
+        Self::BucketExists,
+        Self::BucketInUse,
+        Self::BucketNotFound,
         Self::CoordinatorSilent,
         Self::DefinitionInvalid,
         Self::FederationCredentials,
         Self::FederationRefused,
         Self::FederationRolledBack,
         Self::FederationUnreachable,
+        Self::IdempotencyKeyReused,
         Self::Internal,
         Self::IssuerUnreachable,
+        Self::JobNotFound,
+        Self::JobOver,
+        Self::LogNotFound,
         Self::MemberInner,
+        Self::NoJobs,
         Self::NotAdministrator,
         Self::NotAuthenticated,
         Self::NotFederated,
@@ -73,6 +95,11 @@ impl Code {
         Self::QueryInvalid,
         Self::RefreshTokenRefused,
         Self::RevisionMismatch,
+        Self::RunBusy,
+        Self::RunFailed,
+        Self::RunTimeout,
+        Self::RuntimeUnavailable,
+        Self::ScriptFailed,
         Self::ServiceExists,
         Self::ServiceIsReplica,
         Self::ServiceNotFound,
@@ -82,6 +109,7 @@ impl Code {
         Self::StoreUnavailable,
         Self::TokenMalformed,
         Self::TokenRefused,
+        Self::WorkloadTooLarge,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -90,15 +118,23 @@ impl Code {
             Code::BodyMalformed => "body-malformed",
             Code::BodyTimeout => "body-timeout",
             Code::BodyTooLarge => "body-too-large",
+            Code::BucketExists => "bucket-exists",
+            Code::BucketInUse => "bucket-in-use",
+            Code::BucketNotFound => "bucket-not-found",
             Code::CoordinatorSilent => "coordinator-silent",
             Code::DefinitionInvalid => "definition-invalid",
             Code::FederationCredentials => "federation-credentials",
             Code::FederationRefused => "federation-refused",
             Code::FederationRolledBack => "federation-rolled-back",
             Code::FederationUnreachable => "federation-unreachable",
+            Code::IdempotencyKeyReused => "idempotency-key-reused",
             Code::Internal => "internal",
             Code::IssuerUnreachable => "issuer-unreachable",
+            Code::JobNotFound => "job-not-found",
+            Code::JobOver => "job-over",
+            Code::LogNotFound => "log-not-found",
             Code::MemberInner => "member-inner",
+            Code::NoJobs => "no-jobs",
             Code::NotAdministrator => "not-administrator",
             Code::NotAuthenticated => "not-authenticated",
             Code::NotFederated => "not-federated",
@@ -109,6 +145,11 @@ impl Code {
             Code::QueryInvalid => "query-invalid",
             Code::RefreshTokenRefused => "refresh-token-refused",
             Code::RevisionMismatch => "revision-mismatch",
+            Code::RunBusy => "run-busy",
+            Code::RunFailed => "run-failed",
+            Code::RunTimeout => "run-timeout",
+            Code::RuntimeUnavailable => "runtime-unavailable",
+            Code::ScriptFailed => "script-failed",
             Code::ServiceExists => "service-exists",
             Code::ServiceIsReplica => "service-is-replica",
             Code::ServiceNotFound => "service-not-found",
@@ -118,6 +159,7 @@ impl Code {
             Code::StoreUnavailable => "store-unavailable",
             Code::TokenMalformed => "token-malformed",
             Code::TokenRefused => "token-refused",
+            Code::WorkloadTooLarge => "workload-too-large",
         }
     }
 
@@ -127,17 +169,36 @@ impl Code {
             | Self::DefinitionInvalid
             | Self::QueryInvalid
             | Self::RefreshTokenRefused
-            | Self::TokenMalformed => 400,
+            | Self::TokenMalformed
+            | Self::WorkloadTooLarge => 400,
             Self::FederationCredentials | Self::NotAuthenticated | Self::TokenRefused => 401,
             Self::NotAdministrator | Self::NotInRegistry | Self::NotOwner | Self::NotVisible => 403,
-            Self::NotFederated | Self::NotFound | Self::ServiceNotFound => 404,
-            Self::BodyTimeout => 408,
-            Self::FederationRefused | Self::MemberInner | Self::ServiceExists | Self::ServiceIsReplica => 409,
+            Self::BucketNotFound
+            | Self::JobNotFound
+            | Self::LogNotFound
+            | Self::NotFederated
+            | Self::NotFound
+            | Self::ServiceNotFound => 404,
+            Self::BodyTimeout | Self::RunTimeout => 408,
+            Self::BucketExists
+            | Self::BucketInUse
+            | Self::FederationRefused
+            | Self::JobOver
+            | Self::MemberInner
+            | Self::ServiceExists
+            | Self::ServiceIsReplica => 409,
             Self::RevisionMismatch => 412,
             Self::BodyTooLarge => 413,
-            Self::Internal | Self::ServiceUnreadable | Self::StoreForbidden => 500,
-            Self::FederationRolledBack | Self::FederationUnreachable => 502,
-            Self::AnswerTimeout | Self::CoordinatorSilent | Self::IssuerUnreachable | Self::StoreUnavailable => 503,
+            Self::IdempotencyKeyReused => 422,
+            Self::RunBusy => 429,
+            Self::NoJobs => 501,
+            Self::Internal | Self::ScriptFailed | Self::ServiceUnreadable | Self::StoreForbidden => 500,
+            Self::FederationRolledBack | Self::FederationUnreachable | Self::RunFailed => 502,
+            Self::AnswerTimeout
+            | Self::CoordinatorSilent
+            | Self::IssuerUnreachable
+            | Self::RuntimeUnavailable
+            | Self::StoreUnavailable => 503,
             Self::StoreFull => 507,
         }
     }
@@ -152,13 +213,24 @@ impl Code {
             | Self::FederationUnreachable
             | Self::Internal
             | Self::IssuerUnreachable
+            | Self::RunBusy
+            | Self::RunFailed
+            | Self::RuntimeUnavailable
             | Self::StoreUnavailable => true,
             Self::BodyMalformed
             | Self::BodyTooLarge
+            | Self::BucketExists
+            | Self::BucketInUse
+            | Self::BucketNotFound
             | Self::DefinitionInvalid
             | Self::FederationCredentials
             | Self::FederationRefused
+            | Self::IdempotencyKeyReused
+            | Self::JobNotFound
+            | Self::JobOver
+            | Self::LogNotFound
             | Self::MemberInner
+            | Self::NoJobs
             | Self::NotAdministrator
             | Self::NotAuthenticated
             | Self::NotFederated
@@ -169,6 +241,8 @@ impl Code {
             | Self::QueryInvalid
             | Self::RefreshTokenRefused
             | Self::RevisionMismatch
+            | Self::RunTimeout
+            | Self::ScriptFailed
             | Self::ServiceExists
             | Self::ServiceIsReplica
             | Self::ServiceNotFound
@@ -176,7 +250,8 @@ impl Code {
             | Self::StoreForbidden
             | Self::StoreFull
             | Self::TokenMalformed
-            | Self::TokenRefused => false,
+            | Self::TokenRefused
+            | Self::WorkloadTooLarge => false,
         }
     }
 }

@@ -77,6 +77,8 @@ pub struct Terms {
     pub dry_run: bool,
     /// A replica may be changed or removed by hand: it leaves its federation first.
     pub detach: bool,
+    /// Buckets that were made for a service stay when it is removed.
+    pub keep_data: bool,
     /// The token of the call, when the caller is the owner: members are called with it.
     pub bearer: Option<Bearer>,
 }

@@ -211,7 +211,8 @@ impl Manager {
         }
     }
 
-    pub(crate) fn sees_everything(&self, principal: &Principal) -> bool {
+    /// Whether the caller is shown the state of the whole cluster.
+    pub fn sees_everything(&self, principal: &Principal) -> bool {
         match principal {
             Principal::Admin => true,
             Principal::User(user) => self.policy.admins.contains(&user.subject),

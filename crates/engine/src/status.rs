@@ -14,14 +14,37 @@ pub struct StatusReport {
     pub deployment: Deployment,
     /// Only for those who see the whole cluster.
     pub workload: Option<Workload>,
+    /// Of the cluster's own store; 0 for those who do not see the whole cluster.
+    pub buckets: usize,
 }
 
 impl Manager {
     pub async fn status(&self, principal: &Principal) -> Result<StatusReport, Failure> {
         let nodes = self.ports.cluster.nodes().await?;
         let deployment = self.ports.cluster.deployment().await?;
-        let workload = if self.sees_everything(principal) { Some(self.ports.cluster.workload().await?) } else { None };
-        Ok(StatusReport { totals: totals(&nodes), nodes, deployment, workload })
+        let (workload, buckets) = if self.sees_everything(principal) {
+            (Some(self.workload().await?), self.count_buckets().await)
+        } else {
+            (None, 0)
+        };
+        Ok(StatusReport { totals: totals(&nodes), nodes, deployment, workload, buckets })
+    }
+
+    /// What runs for services: jobs, where this manager looks after them.
+    async fn workload(&self) -> Result<Workload, Failure> {
+        let Some(jobs) = &self.jobs else { return Ok(self.ports.cluster.workload().await?) };
+        let (counts, _) = jobs.counts().await?;
+        let mut workload = Workload::default();
+        for (phase, count) in counts {
+            workload.jobs += count;
+            *workload.pods.entry(phase.as_pod_phase().to_owned()).or_default() += count;
+        }
+        Ok(workload)
+    }
+
+    /// A store that does not answer hides nothing else of the state.
+    async fn count_buckets(&self) -> usize {
+        self.buckets(&Principal::Admin).await.map_or(0, |buckets| buckets.len())
     }
 
     pub async fn kubernetes_version(&self) -> String {

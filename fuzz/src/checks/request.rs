@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::BodyExt as _;
-use oscar::http::{AdminAccount, App, Facts, Limits, Prints};
+use oscar::http::{AdminAccount, App, Facts, Limits, Prints, Traffic};
 use oscar_api::problem::{Code, ERROR_HEADER};
 use oscar_api::service::{Mode, decode};
 use oscar_api::tree::parse_json;
@@ -152,8 +152,9 @@ async fn mk_app() -> (Arc<App>, String) {
         identity: Arc::new(MemoryIdentity { users: [(BEARER.to_owned(), alice)].into() }),
         admin: AdminAccount { username: Secret::new("oscar"), password: Secret::new("planted-password") },
         facts: Facts { instance_id: "fuzz".to_owned(), cors: true, ..Facts::default() },
-        limits: Limits { body: Duration::from_mins(1), answer: Duration::from_mins(1) },
+        limits: Limits { body: Duration::from_mins(1), answer: Duration::from_mins(1), page: 70 },
         prints: Prints::default(),
+        traffic: Arc::new(Traffic::new()),
     };
     (Arc::new(app), first_token)
 }

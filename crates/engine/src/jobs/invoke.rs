@@ -30,6 +30,9 @@ pub enum RunFailure {
     /// As many wait as may.
     #[error("too many synchronous runs are waiting; try again in a moment")]
     Busy,
+    /// It would never find room.
+    #[error("invalid workload: try to reduce the service resource (cpu, memory, etc.)")]
+    TooLarge,
     #[error("it took longer than {0} s")]
     TimedOut(u64),
     /// The script ended badly; `output` is what it said.
@@ -50,9 +53,7 @@ impl Dispatcher {
         let service = self.invocable(principal, name).await?;
         let need = need_of(&service.definition);
         if !self.memory().queue.is_possible(&need, &limit_of(&service.definition)) {
-            return Err(RunFailure::Failed(
-                "invalid workload: try to reduce the service resource (cpu, memory, etc.)".to_owned(),
-            ));
+            return Err(RunFailure::TooLarge);
         }
         let user = match principal {
             Principal::User(user) => Owner::User(user.subject.clone()),

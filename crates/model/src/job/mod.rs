@@ -92,6 +92,16 @@ impl Phase {
         Self::ALL.into_iter().find(|phase| phase.as_str() == text)
     }
 
+    /// The word that OSCAR's clients know: the phase of a pod of Kubernetes.
+    pub fn as_pod_phase(self) -> &'static str {
+        match self {
+            Self::Accepted | Self::Queued | Self::Starting => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed | Self::Cancelled | Self::Lost => "Failed",
+        }
+    }
+
     pub fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled | Self::Lost)
     }

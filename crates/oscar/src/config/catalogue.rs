@@ -39,6 +39,7 @@ const fn setting(
 /// The variables that Go OSCAR has under the same name.
 pub const UPSTREAM: &[&str] = &[
     "ADDITIONAL_CONFIG_PATH",
+    "JOB_LISTING_LIMIT",
     "MINIO_ACCESS_KEY",
     "MINIO_ENDPOINT",
     "MINIO_REGION",
@@ -55,6 +56,7 @@ pub const UPSTREAM: &[&str] = &[
     "OSCAR_SERVICE_PORT",
     "OSCAR_USERNAME",
     "READ_TIMEOUT",
+    "TTL_JOB",
     "USERS_ADMIN",
     "WRITE_TIMEOUT",
 ];
@@ -190,6 +192,47 @@ pub const CATALOGUE: &[Setting] = &[
         "memory that jobs may use in the local world; default this machine's",
     ),
     setting("gpus", "OSCAR_GPUS", Count, "0", "GPUs that jobs may use in the local world"),
+    setting("job_listing_limit", "JOB_LISTING_LIMIT", Count, "70", "jobs or objects of one page, 1 to 1000"),
+    setting("job_keep_for", "TTL_JOB", Seconds, "2592000", "seconds that a job is remembered after its end"),
+    setting(
+        "job_keep_most",
+        "OSCAR_JOB_KEEP_MOST",
+        Count,
+        "10000",
+        "jobs that have ended that are remembered of each service",
+    ),
+    setting("job_time_limit", "OSCAR_JOB_TIME_LIMIT", Seconds, "86400", "seconds that one attempt of a job may take"),
+    setting("run_time_limit", "OSCAR_RUN_TIME_LIMIT", Seconds, "300", "seconds that a synchronous run may take"),
+    setting("run_queue", "OSCAR_RUN_QUEUE", Count, "64", "synchronous runs that may wait for room"),
+    setting(
+        "executor",
+        "OSCAR_EXECUTOR",
+        Text,
+        "auto",
+        "what jobs run in, in the local world: bubblewrap, container, process (no isolation), or auto (the first that \
+         works here)",
+    ),
+    setting(
+        "job_network",
+        "OSCAR_JOB_NETWORK",
+        Text,
+        "host",
+        "network that jobs see in the local world: host, or none for nothing but the object store",
+    ),
+    setting(
+        "s3_listen",
+        "OSCAR_S3_LISTEN",
+        Text,
+        "",
+        "address on which the object store of the local world listens; default 127.0.0.1:9000",
+    ),
+    setting(
+        "s3_url",
+        "OSCAR_S3_URL",
+        Url,
+        "",
+        "address under which others reach that object store; default its listener",
+    ),
     setting("name", "OSCAR_NAME", Text, "oscar", "name of the manager's Deployment and Service on Kubernetes"),
     setting("namespace", "OSCAR_NAMESPACE", Text, "oscar", "namespace of the manager on Kubernetes"),
     setting(

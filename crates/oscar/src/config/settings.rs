@@ -98,15 +98,21 @@ impl Effective {
     }
 
     fn check_words(&self, faults: &mut Vec<String>) {
-        let words: [(&str, &[&str]); 3] = [
+        let words: [(&str, &[&str]); 5] = [
             ("world", &["auto", "local", "kubernetes"]),
             ("cors", &["auto", "on", "off"]),
             ("log_format", &["text", "json"]),
+            ("executor", &["auto", "bubblewrap", "container", "process"]),
+            ("job_network", &["host", "none"]),
         ];
         for (key, allowed) in words {
             if !allowed.contains(&self.text(key)) {
                 faults.push(format!("- {key}: found {:?}, expected {}", self.text(key), allowed.join(", ")));
             }
+        }
+        if !(1..=1000).contains(&self.count("job_listing_limit")) {
+            let found = self.text("job_listing_limit");
+            faults.push(format!("- job_listing_limit: found {found:?}, expected a whole number from 1 to 1000"));
         }
         if self.flag("oidc_enable") && self.issuers.is_empty() {
             faults.push(

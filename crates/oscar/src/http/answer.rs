@@ -6,6 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt as _, stream};
+use oscar_api::body::metrics::WrappedError;
 use oscar_api::fdl::FdlError;
 use oscar_api::json;
 use oscar_api::problem::{Code, ERROR_HEADER, MemberTrouble, PROBLEM_JSON, Problem};
@@ -79,11 +80,18 @@ pub(super) struct Refused {
     code: Code,
     /// Whether the caller should be asked for a password.
     challenge: bool,
+    /// Whether the sentence stands in a JSON object, as clients of some routes expect it.
+    wrapped: bool,
 }
 
 impl Refused {
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { problem: Box::new(Problem::new(code, detail)), code, challenge: false }
+        Self { problem: Box::new(Problem::new(code, detail)), code, challenge: false, wrapped: false }
+    }
+
+    /// As `{"error":"…"}`, the form of the routes about metrics.
+    pub(super) fn wrapped(self) -> Self {
+        Self { wrapped: true, ..self }
     }
 
     /// 401 with the challenge that browsers and tools react to.
@@ -97,6 +105,8 @@ impl Refused {
         let accept = request.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let (content_type, body) = if accept.contains(PROBLEM_JSON) {
             (PROBLEM_JSON, json::to_vec(&*self.problem))
+        } else if self.wrapped {
+            ("application/json; charset=utf-8", json::to_vec(&WrappedError { error: self.problem.detail }))
         } else {
             ("text/plain; charset=utf-8", self.problem.detail.into_bytes())
         };
@@ -119,7 +129,7 @@ impl Refused {
 impl From<Problem> for Refused {
     fn from(problem: Problem) -> Self {
         let code = Code::ALL.iter().copied().find(|code| code.as_str() == problem.code).unwrap_or(Code::Internal);
-        Self { problem: Box::new(problem), code, challenge: false }
+        Self { problem: Box::new(problem), code, challenge: false, wrapped: false }
     }
 }
 
@@ -156,9 +166,20 @@ impl From<Failure> for Refused {
             Failure::NotInRegistry(_) => Code::NotInRegistry,
             Failure::RefreshToken(_) => Code::RefreshTokenRefused,
             Failure::NoFederation(_) => Code::NotFederated,
+            Failure::NoJob(_) => Code::JobNotFound,
+            Failure::NoLog(_) => Code::LogNotFound,
+            Failure::JobOver(_) => Code::JobOver,
+            Failure::KeyReused(_) => Code::IdempotencyKeyReused,
+            Failure::NoBucket(_) => Code::BucketNotFound,
+            Failure::BucketExists(_) => Code::BucketExists,
+            Failure::NotBucketOwner(_) => Code::NotOwner,
+            Failure::BucketInUse { .. } => Code::BucketInUse,
+            Failure::NoJobs(_) => Code::NoJobs,
+            Failure::Runtime(_) => Code::RuntimeUnavailable,
+            Failure::Impossible(_) => Code::Internal,
             Failure::Store(ref error) => store_code(error),
         };
-        if code.status() >= 500 {
+        if code.status() >= 500 && code != Code::NoJobs {
             tracing::warn!(code = code.as_str(), "{text}");
         }
         let mut refused = Self::new(code, text);

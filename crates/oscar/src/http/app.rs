@@ -8,6 +8,7 @@ use oscar_engine::ports::identity::Identity;
 use oscar_model::secret::Secret;
 
 use super::printed::Prints;
+use super::traffic::Traffic;
 
 pub struct App {
     pub manager: Arc<Manager>,
@@ -16,6 +17,7 @@ pub struct App {
     pub facts: Facts,
     pub limits: Limits,
     pub prints: Prints,
+    pub traffic: Arc<Traffic>,
 }
 
 /// The one account that Basic authentication knows.
@@ -24,13 +26,15 @@ pub struct AdminAccount {
     pub password: Secret,
 }
 
-/// How long a request may take.
+/// How long a request may take, and how much of a list it gets unless it says.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// For its body to arrive.
     pub body: Duration,
     /// For its answer to be made.
     pub answer: Duration,
+    /// Jobs or objects of one page.
+    pub page: usize,
 }
 
 /// What the manager says of itself; fixed while it runs.

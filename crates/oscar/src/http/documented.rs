@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use oscar_api::body::metrics::WrappedError;
 use oscar_api::problem::{Code, PROBLEM_JSON, Problem};
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -45,6 +46,12 @@ const MEMBERS: &[Code] = &[
     Code::ServiceIsReplica,
 ];
 
+/// Not every world runs jobs and keeps buckets.
+const JOBS: &[Code] = &[Code::NoJobs];
+
+/// The path names a bucket.
+const BUCKET: &[Code] = &[Code::BucketNotFound, Code::NotFound, Code::QueryInvalid];
+
 macro_rules! refusals {
     ($($(#[$comment:meta])* $name:ident: $($codes:expr),+;)+) => {$(
         $(#[$comment])*
@@ -70,9 +77,38 @@ refusals! {
     FederationGetRefusals: USERS, ONE, &[Code::NotOwner, Code::NotFederated];
     FederationEditRefusals: USERS, BODY, DEFINITION, ONE, MEMBERS,
         &[Code::MemberInner, Code::NotFederated, Code::NotInRegistry, Code::RevisionMismatch, Code::ServiceExists];
+    SubmitRefusals: USERS, ONE, JOBS, BODY, &[Code::IdempotencyKeyReused];
+    RunRefusals: USERS, ONE, JOBS, BODY,
+        &[Code::RunBusy, Code::RunFailed, Code::RunTimeout, Code::ScriptFailed, Code::WorkloadTooLarge];
+    JobsRefusals: USERS, ONE, JOBS;
+    JobRefusals: USERS, ONE, JOBS, &[Code::JobNotFound];
+    LogRefusals: USERS, ONE, JOBS, &[Code::JobNotFound, Code::LogNotFound, Code::RuntimeUnavailable];
+    JobChangeRefusals: USERS, ONE, JOBS, &[Code::JobNotFound, Code::JobOver, Code::NotOwner, Code::RuntimeUnavailable];
+    ExecutionsRefusals: USERS, &[Code::NotAdministrator, Code::QueryInvalid];
+    PrometheusRefusals: USERS, &[Code::NotAdministrator];
+    BucketsRefusals: USERS, JOBS;
+    BucketRefusals: USERS, JOBS, BUCKET;
+    BucketCreateRefusals: USERS, JOBS, BODY, &[Code::BucketExists];
+    BucketChangeRefusals: USERS, JOBS, BODY, BUCKET, &[Code::BucketInUse, Code::NotOwner];
     ChannelRefusals: BODY, ONE,
         &[Code::FederationRefused, Code::NotAuthenticated, Code::StoreForbidden, Code::StoreFull, Code::StoreUnavailable,
           Code::TokenRefused];
+}
+
+/// Of the routes about metrics, whose errors are JSON objects.
+pub(super) struct MetricsRefusals;
+
+impl IntoResponses for MetricsRefusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let mut responses = refusals(&[ANYONE, USERS, ONE]);
+        for response in responses.values_mut() {
+            if let RefOr::T(response) = response {
+                let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(WrappedError::name()))).build();
+                response.content.insert("application/json".to_owned(), content.into());
+            }
+        }
+        responses
+    }
 }
 
 fn refusals(lists: &[&[Code]]) -> BTreeMap<String, RefOr<Response>> {

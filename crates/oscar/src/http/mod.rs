@@ -10,6 +10,9 @@ mod printed;
 mod router;
 mod server;
 mod store;
+#[cfg(test)]
+mod tests;
+mod traffic;
 
 pub use app::{AdminAccount, App, Facts, Limits};
 pub use openapi::openapi_json;
@@ -17,3 +20,4 @@ pub use printed::Prints;
 pub use router::{Access, ROUTES, Route, service};
 pub use server::serve;
 pub use store::{store_only, with_store};
+pub use traffic::Traffic;

@@ -6,7 +6,9 @@ use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
-use super::handlers::{channel, config, federation, info, services};
+use super::handlers::{
+    buckets, channel, config, deployment, federation, info, invoke, jobs, logs, metrics, prometheus, services,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -46,8 +48,30 @@ use super::handlers::{channel, config, federation, info, services};
         channel::sync,
         channel::undo,
         channel::withdraw,
+        invoke::submit_job,
+        invoke::run_service,
+        jobs::list_jobs,
+        jobs::get_job,
+        jobs::cancel_job,
+        logs::get_executions,
+        logs::list_logs,
+        logs::delete_logs,
+        logs::get_log,
+        logs::delete_log,
+        deployment::get_deployment,
+        deployment::get_deployment_logs,
+        buckets::list_buckets,
+        buckets::create_bucket,
+        buckets::update_bucket,
+        buckets::get_bucket,
+        buckets::delete_bucket,
+        buckets::presign,
+        metrics::get_metrics,
+        metrics::get_breakdown,
+        metrics::get_service_metrics,
+        prometheus::get_prometheus,
     ),
-    components(schemas(oscar_api::problem::Problem)),
+    components(schemas(oscar_api::problem::Problem, oscar_api::body::metrics::WrappedError, oscar_api::body::metrics::OneMetric)),
     modifiers(&Security, &Manager),
     security(("basic" = []), ("bearer" = []))
 )]

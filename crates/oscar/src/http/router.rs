@@ -17,7 +17,10 @@ use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, Expos
 
 use super::answer::Refused;
 use super::app::App;
-use super::handlers::{channel, config, federation, info, services};
+use super::handlers::{
+    buckets, channel, config, deployment, federation, info, invoke, jobs, logs, metrics, prometheus, services,
+};
+use super::traffic::Traffic;
 
 /// Who may call a route at all; what they may see through it is decided below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +45,9 @@ pub struct Route {
 /// Larger bodies are refused before they are read whole.
 pub(super) const MOST_BODY: usize = 4 << 20;
 
+/// The same for what is sent to a service: files are uploaded, not sent here.
+pub(super) const MOST_EVENT: usize = 16 << 20;
+
 macro_rules! routes {
     ($($method:ident $path:literal $access:ident $handler:path;)+) => {
         pub const ROUTES: &[Route] = &[$(Route {
@@ -55,9 +61,18 @@ macro_rules! routes {
 
 routes! {
     get "/health" Anyone info::health;
+    post "/job/{serviceName}" UsersOrServiceToken invoke::submit_job;
+    get "/metrics" Administrator prometheus::get_prometheus;
+    post "/run/{serviceName}" UsersOrServiceToken invoke::run_service;
     get "/system/config" Users config::get_config;
     put "/system/config" Administrator config::put_config;
     get "/system/audit" Users federation::get_audit;
+    get "/system/buckets" Users buckets::list_buckets;
+    post "/system/buckets" Users buckets::create_bucket;
+    put "/system/buckets" Users buckets::update_bucket;
+    get "/system/buckets/{bucketName}" Users buckets::get_bucket;
+    delete "/system/buckets/{bucketName}" Users buckets::delete_bucket;
+    post "/system/buckets/{bucketName}/presign" Users buckets::presign;
     get "/system/federation" Users federation::list_federations;
     get "/system/federation/{serviceName}" UsersOrServiceToken federation::get_federation;
     post "/system/federation/{serviceName}" UsersOrServiceToken federation::add_members;
@@ -72,6 +87,17 @@ routes! {
     post "/system/federation/{serviceName}/undo" Users channel::undo;
     post "/system/federation/{serviceName}/withdraw" Users channel::withdraw;
     get "/system/info" Users info::get_info;
+    get "/system/jobs/{serviceName}" Users jobs::list_jobs;
+    get "/system/jobs/{serviceName}/{jobName}" Users jobs::get_job;
+    post "/system/jobs/{serviceName}/{jobName}/cancel" Users jobs::cancel_job;
+    get "/system/logs" Users logs::get_executions;
+    get "/system/logs/{serviceName}" Users logs::list_logs;
+    delete "/system/logs/{serviceName}" Users logs::delete_logs;
+    get "/system/logs/{serviceName}/{jobName}" Users logs::get_log;
+    delete "/system/logs/{serviceName}/{jobName}" Users logs::delete_log;
+    get "/system/metrics" Users metrics::get_metrics;
+    get "/system/metrics/breakdown" Users metrics::get_breakdown;
+    get "/system/metrics/{serviceName}" Users metrics::get_service_metrics;
     get "/system/replicas/{serviceName}" UsersOrServiceToken federation::get_replicas;
     post "/system/replicas/{serviceName}" UsersOrServiceToken federation::add_replicas;
     put "/system/replicas/{serviceName}" UsersOrServiceToken federation::update_replicas;
@@ -82,6 +108,8 @@ routes! {
     get "/system/services/{serviceName}" Users services::get_service;
     delete "/system/services/{serviceName}" Users services::delete_service;
     get "/system/services/{serviceName}/auth" UsersOrServiceToken services::check_auth;
+    get "/system/services/{serviceName}/deployment" Users deployment::get_deployment;
+    get "/system/services/{serviceName}/deployment/logs" Users deployment::get_deployment_logs;
     get "/system/status" Users info::get_status;
 }
 
@@ -115,8 +143,10 @@ fn cors() -> CorsLayer {
             header::ETAG,
             header::LINK,
             header::LOCATION,
+            HeaderName::from_static("oscar-job-known"),
             HeaderName::from_static("oscar-manager"),
             HeaderName::from_static("oscar-unreadable"),
+            HeaderName::from_static("x-duration-seconds"),
             HeaderName::from_static(oscar_api::problem::ERROR_HEADER),
         ]))
 }
@@ -147,17 +177,25 @@ fn without_trailing_slash(mut request: Request) -> Request {
 async fn dress(State(dresser): State<Dresser>, request: Request, next: Next) -> Response {
     let log = tracing::enabled!(tracing::Level::DEBUG).then(|| (request.method().clone(), request.uri().clone()));
     let accept = request.headers().get(header::ACCEPT).cloned();
+    let pending = Traffic::expect(&request);
+    // A synchronous run has limits of its own, which may be longer.
+    let limit = if request.uri().path().starts_with("/run/") { None } else { Some(dresser.limit) };
     let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
     let refused = |code, text| {
         let accept = accept.into_iter().map(|value| (header::ACCEPT, value));
         Refused::new(code, text).into_answer(&accept.collect())
     };
-    let mut answer = match tokio::time::timeout(dresser.limit, handled).await {
+    let handled = match limit {
+        Some(limit) => tokio::time::timeout(limit, handled).await,
+        None => Ok(handled.await),
+    };
+    let mut answer = match handled {
         Ok(Ok(answer)) => answer,
         // The panic hook has told the log; the caller gets an answer, and others are served.
         Ok(Err(_)) => refused(Code::Internal, "the manager failed; its log says more"),
         Err(_) => refused(Code::AnswerTimeout, "the answer took too long; whether something was changed is not known"),
     };
+    dresser.traffic.answered(pending, &answer);
     if let Some(manager) = dresser.manager {
         answer.headers_mut().insert("oscar-manager", manager);
     }
@@ -170,6 +208,7 @@ async fn dress(State(dresser): State<Dresser>, request: Request, next: Next) -> 
 /// What [`dress`] needs, made once and not for every request.
 #[derive(Clone)]
 struct Dresser {
+    traffic: Arc<Traffic>,
     limit: Duration,
     manager: Option<HeaderValue>,
 }
@@ -177,6 +216,6 @@ struct Dresser {
 impl Dresser {
     fn of(app: &App) -> Self {
         let manager = HeaderValue::from_str(&format!("{}; v=1", app.facts.instance_id)).ok();
-        Self { limit: app.limits.answer, manager }
+        Self { traffic: app.traffic.clone(), limit: app.limits.answer, manager }
     }
 }

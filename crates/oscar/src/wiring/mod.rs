@@ -24,7 +24,7 @@ use oscar_model::secret::Secret;
 use rand::TryRngCore;
 
 use crate::config::{Derived, Effective, World};
-use crate::http::{AdminAccount, App, Facts, Limits, Prints};
+use crate::http::{AdminAccount, App, Facts, Limits, Prints, Traffic};
 use crate::outbound::address::AddressPolicy;
 use crate::outbound::oidc::{ClientSettings, GroupSource, IssuerSettings, OidcIdentity, OidcIssuers, OidcSettings};
 use crate::outbound::peers::{HttpPeers, PeersOptions};
@@ -289,8 +289,10 @@ pub(crate) async fn app(
         limits: Limits {
             body: Duration::from_secs(settings.count("read_timeout")),
             answer: Duration::from_secs(settings.count("write_timeout")),
+            page: usize::try_from(settings.count("job_listing_limit")).unwrap_or(usize::MAX),
         },
         prints: Prints::default(),
+        traffic: Arc::new(Traffic::new()),
     }))
 }
 

@@ -13,6 +13,7 @@ use oscar_api::tree::{Node, parse_json};
 use oscar_engine::{Failure, Guard};
 use oscar_model::fault::{Faults, join, quoted};
 use oscar_model::identity::Principal;
+use oscar_model::job::JobName;
 use oscar_model::name::ServiceName;
 use tokio::runtime::RuntimeFlavor;
 
@@ -44,16 +45,43 @@ pub(super) fn service_name(text: &str) -> Result<ServiceName, Refused> {
     })
 }
 
+/// A service and one of its jobs, read as [`NameInPath`] does.
+pub(in super::super) struct JobInPath {
+    pub(super) service: String,
+    pub(super) job: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for JobInPath {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let no_name = || String::from(char::REPLACEMENT_CHARACTER);
+        let (service, job) = path.map_or_else(|_| (no_name(), no_name()), |Path(names)| names);
+        Ok(Self { service, job })
+    }
+}
+
+/// A job's name from a path; what is no name is no job's.
+pub(super) fn job_name(text: &str) -> Result<JobName, Refused> {
+    JobName::parse(text)
+        .ok_or_else(|| Refused::new(Code::JobNotFound, format!("there is no job named {}", quoted(text))))
+}
+
 /// The body, unless it is too large or breaks off.
 pub(super) async fn body(app: &App, request: Request) -> Result<Bytes, Refused> {
+    body_within(app, request, MOST_BODY).await
+}
+
+/// The same with a limit of its own.
+pub(super) async fn body_within(app: &App, request: Request, most: usize) -> Result<Bytes, Refused> {
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    let too_large = || Refused::new(Code::BodyTooLarge, format!("a body may have at most {MOST_BODY} bytes"));
-    if length.and_then(|value| value.parse::<u64>().ok()).is_some_and(|length| length > MOST_BODY as u64) {
+    let too_large = || Refused::new(Code::BodyTooLarge, format!("a body may have at most {most} bytes"));
+    if length.and_then(|value| value.parse::<u64>().ok()).is_some_and(|length| length > most as u64) {
         return Err(too_large());
     }
-    let limited = axum::extract::Request::map(request, |body| {
-        axum::body::Body::new(http_body_util::Limited::new(body, MOST_BODY))
-    });
+    let limited =
+        axum::extract::Request::map(request, |body| axum::body::Body::new(http_body_util::Limited::new(body, most)));
     let read = tokio::time::timeout(app.limits.body, Bytes::from_request(limited, &())).await;
     let read = read.map_err(|_| Refused::new(Code::BodyTimeout, "the body did not arrive in time"))?;
     read.map_err(|rejection| {

@@ -10,7 +10,7 @@ use oscar_api::body::DryRun;
 use oscar_api::federation::replicas::CreatedBody;
 use oscar_api::json;
 use oscar_api::problem::Code;
-use oscar_api::service::{DefinitionFile, DeploymentSummary, ServiceBody, ServiceRequest, encode};
+use oscar_api::service::{DefinitionFile, ServiceBody, ServiceRequest, encode};
 use oscar_engine::ports::services::{Entry, Revision};
 use oscar_engine::{Action, Change, Consequences, Terms};
 use oscar_model::access::view;
@@ -203,6 +203,7 @@ async fn update(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
         ("serviceName" = String, Path, description = "Its name.", pattern = "^[a-z0-9]([a-z0-9-]{0,37}[a-z0-9])?$", example = "cowsay"),
         ("dry_run" = Option<bool>, Query, description = "Only say what would be removed."),
         ("detach" = Option<bool>, Query, description = "Take a replica out of its federation first."),
+        ("keep_data" = Option<bool>, Query, description = "Leave the buckets that were made for it, with what is in them."),
         ("If-Match" = Option<String>, Header, description = "Only if this is still its `ETag`."),
     ),
     responses(
@@ -221,8 +222,8 @@ pub(in super::super) async fn delete_service(
 async fn remove(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<Response, Refused> {
     let principal = authenticate(app, headers).await?;
     let query = Query::of(uri);
-    let (dry_run, detach) = (query.flag("dry_run")?, query.flag("detach")?);
-    let terms = Terms { guard: guard(headers), detach, ..terms(app, &principal, headers, dry_run) };
+    let (dry_run, detach, keep_data) = (query.flag("dry_run")?, query.flag("detach")?, query.flag("keep_data")?);
+    let terms = Terms { guard: guard(headers), detach, keep_data, ..terms(app, &principal, headers, dry_run) };
     let (manager, caller, name) = (app.manager.clone(), principal.clone(), service_name(name)?);
     let change = undisturbed(async move { manager.remove(&caller, &name, terms).await }).await?;
     Ok(match change {
@@ -267,14 +268,7 @@ async fn auth(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<R
 fn show<'a>(service: &'a Service, principal: &Principal, deployment: bool) -> ServiceBody<'a> {
     let mut shown = encode(service, view(principal, &service.owner));
     if deployment {
-        // Nothing runs for a definition alone.
-        shown.deployment = Some(DeploymentSummary {
-            state: "unavailable".to_owned(),
-            reason: String::new(),
-            active_instances: 0,
-            affected_instances: 0,
-            resource_kind: "unavailable".to_owned(),
-        });
+        shown.deployment = Some(super::deployment::summary());
     }
     shown
 }
