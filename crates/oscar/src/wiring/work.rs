@@ -173,7 +173,7 @@ fn millis(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-async fn take_upload(dispatcher: &Dispatcher, teller: &Teller, event: &ObjectEvent) -> Result<u64, String> {
+async fn take_upload(dispatcher: &Arc<Dispatcher>, teller: &Teller, event: &ObjectEvent) -> Result<u64, String> {
     let body = teller.tell(event);
     let taken = dispatcher.object_created(event, body.into()).await;
     taken.map(|_| event.id).map_err(|failure| failure.to_string())
