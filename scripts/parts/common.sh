@@ -106,3 +106,34 @@ venv() {
   python3 -c 'import ensurepip, venv' 2>/dev/null || fail "python3 has no venv module (Debian: python3-venv); it is needed to make $NAME"
   step "a Python environment" python3 -m venv "$1"
 }
+
+# debian_packages PACKAGE...: unpacks packages of this machine's own distribution into
+# $OUT/root, without installing anything, and writes their versions to $OUT/versions. A
+# distribution keeps one version at a time, so the newest that it offers is taken. The lists
+# of packages are read anew, into a folder of ours, when the machine has none or old ones.
+debian_packages() {
+  need apt-get "fetch $NAME"
+  need dpkg "unpack $NAME"
+  local work="$PARTS/src/$NAME" lists
+  rm -rf "$work"
+  mkdir -p "$work" "$OUT/root"
+  if ! step_quietly apt_download "$work" "$@"; then
+    lists="$PARTS/apt"
+    mkdir -p "$lists/lists/partial" "$lists/cache/archives/partial"
+    APT_OPTIONS=(-o "Dir::State::Lists=$lists/lists" -o "Dir::Cache=$lists/cache" -o "APT::Sandbox::User=")
+    step "the lists of packages" apt-get "${APT_OPTIONS[@]}" update
+    step "the packages" apt_download "$work" "$@"
+  fi
+  step "unpacking them" unpack_packages "$work"
+}
+
+APT_OPTIONS=(-o "APT::Sandbox::User=")
+step_quietly() { "$@" >>"$LOG" 2>&1 </dev/null; }
+apt_download() { (cd "$1" && shift && apt-get "${APT_OPTIONS[@]}" download "$@"); }
+unpack_packages() {
+  local package
+  for package in "$1"/*.deb; do
+    dpkg -x "$package" "$OUT/root"
+    dpkg-deb --show --showformat '${Package} ${Version}\n' "$package" >> "$OUT/versions"
+  done
+}

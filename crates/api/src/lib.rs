@@ -7,6 +7,7 @@ pub mod client;
 pub mod event;
 pub mod fdl;
 pub mod federation;
+pub mod job;
 pub mod json;
 pub mod problem;
 pub mod record;

@@ -4,12 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use oscar_engine::ports::audit::Audit as _;
+use oscar_engine::ports::jobs::{Accepted, JobQuery, Jobs};
 use oscar_engine::ports::journal::Journal as _;
-use oscar_engine::ports::services::Services as _;
+use oscar_engine::ports::services::Services;
 use oscar_engine::ports::settings::Settings as _;
 use oscar_engine::ports::users::Users as _;
 use oscar_engine::ports::vault::Vault as _;
 use oscar_engine::testing::conformance_federation::{mk_federation, mk_grant, mk_operation};
+use oscar_engine::testing::conformance_jobs::{mk_job, mk_new, mk_success};
 use oscar_engine::testing::make::{mk_owner, mk_secretive, mk_service};
 use oscar_local::{LocalStore, OpenError, Options};
 use oscar_model::federation::record::Former;
@@ -71,7 +73,7 @@ async fn every_older_version_is_brought_up_to_date_with_its_content() {
         let store = LocalStore::open(old.path(), options_for(version)).expect("upgraded");
         assert_eq!(store.instance_id(), "5f0e1c6a-8d53-4b7e-9a51-0f6f2f6b9d10");
         let service = mk_service("cowsay", &Owner::Admin);
-        let stored = store.get(service.name()).await.expect("readable").expect("there");
+        let stored = Services::get(&*store, service.name()).await.expect("readable").expect("there");
         assert_eq!(stored.revision.as_str(), "40");
         assert_eq!(stored.service.definition.script, service.definition.script);
         let secrets = store.reveal(service.name()).await.expect("revealed");
@@ -88,6 +90,9 @@ async fn every_older_version_is_brought_up_to_date_with_its_content() {
         if version >= 3 {
             has_what_federations_left(&store).await;
         }
+        if version >= 4 {
+            has_its_jobs(&store).await;
+        }
         drop(store);
         assert_eq!(shape(old.path()), (latest, tables.clone()), "upgraded from {version} as made anew");
     }
@@ -103,6 +108,20 @@ async fn has_what_federations_left(store: &LocalStore) {
     assert_eq!(store.former(&name, "op").await, Ok(Some(former)));
     assert_eq!(store.grants().await, Ok(vec![mk_grant("grant", &Owner::Admin, "oscar-svc")]));
     assert_eq!(store.recent(9).await.expect("read").len(), 1);
+}
+
+async fn has_its_jobs(store: &LocalStore) {
+    let waits = mk_job("cowsay", "waits", Some(&mk_owner("someone@egi.eu")), 10);
+    assert_eq!(store.unfinished().await, Ok(vec![waits.clone()]));
+    assert_eq!(store.event(&waits.name).await.as_deref(), Ok(format!("event of {}", waits.name).as_bytes()));
+    let again = store.accept(mk_new(&mk_job("cowsay", "again", None, 30), Some("a key"))).await;
+    assert!(matches!(again, Ok(Accepted::Known { job, .. }) if *job == waits));
+    let ended = mk_job("cowsay", "ended", None, 11);
+    assert_eq!(Jobs::get(store, &ended.name).await, Ok(mk_success(&ended, 20).pop()));
+    let query = JobQuery { service: ended.service, submitter: None, page: None, limit: 1 };
+    let page = store.page(&query).await.expect("a page");
+    assert_eq!((page.jobs.len(), page.remaining), (1, 1));
+    assert_eq!(store.usage(0, 100).await.expect("read").len(), 1);
 }
 
 #[test]

@@ -7,6 +7,9 @@ pub mod devidp;
 pub mod http;
 pub mod outbound;
 pub mod serve;
+mod supervise;
 mod telemetry;
 mod time;
 mod wiring;
+
+pub use supervise::supervise;

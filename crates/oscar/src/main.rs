@@ -1,5 +1,6 @@
 //! The one program: server, command line, and what jobs need.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -36,6 +37,9 @@ enum Command {
     /// Print every route of the API.
     #[command(hide = true)]
     Routes,
+    /// Do one attempt of a job: the manager starts it so.
+    #[command(hide = true)]
+    Supervise { folder: PathBuf },
     /// Print every setting as a table for the documentation.
     #[command(hide = true)]
     Settings,
@@ -43,6 +47,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let Arguments { global, command } = Arguments::parse();
+    if let Command::Supervise { folder } = &command {
+        return oscar::supervise(folder);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -59,6 +66,7 @@ fn main() -> ExitCode {
             cli::completions(shell, Arguments::command());
             ExitCode::SUCCESS
         }
+        Command::Supervise { folder } => oscar::supervise(&folder),
         Command::Openapi => {
             cli::write_out(&oscar::http::openapi_json());
             ExitCode::SUCCESS

@@ -18,7 +18,7 @@ use crate::cli::{self, URL_FILE};
 use crate::config::{
     ConfigError, Derived, Effective, Password, Sources, World, default_data_folder, show_json, show_table,
 };
-use crate::wiring::{self, Addresses, Ground, StartError};
+use crate::wiring::{self, Addresses, Ground, StartError, StoreAddresses};
 use crate::{http, telemetry};
 
 /// The settings that have a flag; every other one is set in the environment or the file.
@@ -115,7 +115,7 @@ async fn start(settings: &Effective) -> Result<(), StartError> {
     // Before anything can be stopped half-way, the signals are ours.
     let stop = stop_signal()?;
     let derived = Derived::of(settings, &variable);
-    let listener = listen(&derived).await?;
+    let listener = listen(&derived.listen).await?;
     let address = listener.local_addr().map_err(|cause| io_error("asking for the port", cause))?;
     let ground = tokio::select! {
         ground = Ground::prepare(settings, &derived) => ground?,
@@ -128,15 +128,27 @@ async fn start(settings: &Effective) -> Result<(), StartError> {
         here: format!("http://{}", reachable(address)),
         bound: address,
     };
-    let app = wiring::app(settings, &derived, &ground, secret, &addresses).await?;
+    let objects = objects(settings, &addresses).await?;
+    let work = ground.work(settings, &derived, objects.addresses).await?;
+    let app = wiring::app(settings, &derived, &ground, secret, &addresses, work.as_ref()).await?;
+    if let Some(work) = &work {
+        work.begin(&app.facts.instance_id).await?;
+    }
     announce(settings, &derived, &password, &addresses, &app.facts.instance_id)?;
     ground.spawn_ticks();
-    let service = http::service(&app);
+    let store = work.as_ref().map(|work| work.store.service());
+    if let (Some(listener), Some(store)) = (objects.listener, &store) {
+        tokio::spawn(http::serve(listener, http::store_only(store.clone()), stopped_owned(&stop)));
+    }
+    let service = http::with_store(http::service(&app), store);
     let interval = Duration::from_secs(settings.count("reconcile_interval"));
     let served = tokio::select! {
         served = http::serve(listener, service, stopped(&stop)) => served,
         () = keep_federations(&app, &ground, interval) => Ok(()),
     };
+    if let Some(work) = &work {
+        work.close().await;
+    }
     ground.close().await;
     if derived.world == World::Local {
         // Clients of this machine should not call a manager that is gone.
@@ -196,8 +208,32 @@ async fn stopped(stop: &Stop) {
     let _ = stop.wait_for(|stopped| *stopped).await;
 }
 
-async fn listen(derived: &Derived) -> Result<TcpListener, StartError> {
-    let text = &derived.listen;
+fn stopped_owned(stop: &Stop) -> impl Future<Output = ()> + Send + 'static {
+    let stop = stop.clone();
+    async move { stopped(&stop).await }
+}
+
+/// Where the object store is served: with everything else, or on a listener of its own.
+struct Objects {
+    addresses: StoreAddresses,
+    listener: Option<TcpListener>,
+}
+
+async fn objects(settings: &Effective, addresses: &Addresses) -> Result<Objects, StartError> {
+    let given = |url: Option<String>| url.map(|url| url.trim_end_matches('/').to_owned());
+    let url = given(settings.given("s3_url"));
+    let Some(text) = settings.given("s3_listen") else {
+        let public = url.unwrap_or_else(|| addresses.public.clone());
+        return Ok(Objects { addresses: StoreAddresses { public, here: addresses.here.clone() }, listener: None });
+    };
+    let listener = listen(&text).await?;
+    let bound = listener.local_addr().map_err(|cause| io_error("asking for the port", cause))?;
+    let public = url.unwrap_or_else(|| format!("http://{bound}"));
+    let here = format!("http://{}", reachable(bound));
+    Ok(Objects { addresses: StoreAddresses { public, here }, listener: Some(listener) })
+}
+
+async fn listen(text: &str) -> Result<TcpListener, StartError> {
     let what = || format!("listening on {text} (another address: --listen 127.0.0.1:0 takes a free port)");
     let fail = |cause| StartError::File { what: what(), cause };
     let addresses: Vec<SocketAddr> = text.to_socket_addrs().map_err(fail)?.collect();
@@ -225,7 +261,7 @@ fn admin_password(settings: &Effective, password: &Password) -> Result<Secret, S
 }
 
 /// Written beside and renamed, so that a crash leaves no half of it.
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let beside = path.with_extension("new");
     let _ = std::fs::remove_file(&beside);

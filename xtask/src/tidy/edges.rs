@@ -18,7 +18,7 @@ struct Rule {
     optional: &'static [&'static str],
 }
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 14] = [
     Rule {
         package: "oscar-model",
         may: &[],
@@ -38,17 +38,33 @@ const RULES: [Rule; 11] = [
         optional: &["reqwest"],
     },
     Rule { package: "oscar-kube", may: &["oscar-model", "oscar-engine", "oscar-api"], never: &[], optional: &[] },
-    Rule { package: "oscar-local", may: &["oscar-model", "oscar-engine", "oscar-api"], never: &[], optional: &[] },
+    Rule {
+        package: "oscar-local",
+        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-exec", "oscar-supervisor"],
+        never: &[],
+        optional: &[],
+    },
+    Rule { package: "oscar-exec", may: &["oscar-model"], never: &["reqwest", "rusqlite"], optional: &[] },
+    Rule { package: "oscar-store", may: &["oscar-model", "oscar-engine"], never: &["axum"], optional: &[] },
     Rule { package: "oscar-supervisor", may: &["oscar-model", "oscar-api"], never: &[], optional: &[] },
     Rule {
         package: "oscar",
-        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-kube", "oscar-local", "oscar-supervisor"],
+        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-exec", "oscar-kube", "oscar-local", "oscar-store"],
         never: &[],
         optional: &[],
     },
     Rule {
         package: "oscar-bench",
-        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-kube", "oscar-local", "oscar", "oscar-testkit"],
+        may: &[
+            "oscar-model",
+            "oscar-engine",
+            "oscar-api",
+            "oscar-kube",
+            "oscar-local",
+            "oscar-store",
+            "oscar",
+            "oscar-testkit",
+        ],
         never: &[],
         optional: &[],
     },

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 const VERSION: u32 = 1;
 
 /// Reads JSON. The cause of a failure quotes nothing of it: any text may be a credential.
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| {
         let what = match error.classify() {
             serde_json::error::Category::Data => "it does not have the expected form",

@@ -27,25 +27,28 @@ pub trait Jobs: Send + Sync {
 
     async fn get(&self, name: &JobName) -> Result<Option<Job>, StoreError>;
 
-    /// The body that made the job.
+    /// The body that made the job; `NotFound` once it is not kept any more.
     async fn event(&self, name: &JobName) -> Result<Arc<[u8]>, StoreError>;
 
     /// Every job that has not ended, in the order of acceptance.
     async fn unfinished(&self) -> Result<Vec<Job>, StoreError>;
 
-    /// Jobs of a service, the newest first.
+    /// Jobs of a service, the newest first. Jobs that come or go meanwhile make no other appear
+    /// twice or be left out; a `page` that was never given out shows nothing.
     async fn page(&self, query: &JobQuery) -> Result<JobPage, StoreError>;
 
-    /// Forgets jobs that have ended; others are left alone. Those that were forgotten.
+    /// Forgets jobs that have ended; others are left alone. Those that were forgotten; none when
+    /// there is no such job.
     async fn remove(&self, which: &Removal) -> Result<Vec<JobName>, StoreError>;
 
     /// How many there are in each phase.
     async fn counts(&self) -> Result<Vec<(Phase, u64)>, StoreError>;
 
-    /// What ran since a time, for statistics. Kept longer than the jobs themselves.
+    /// What ended from a time on and before another, for statistics. Kept longer than the jobs
+    /// themselves.
     async fn usage(&self, from: Millis, until: Millis) -> Result<Vec<Usage>, StoreError>;
 
-    /// Remembers a run that was no job.
+    /// Remembers a run that ended.
     async fn note_usage(&self, usage: &Usage) -> Result<(), StoreError>;
 }
 
@@ -85,7 +88,8 @@ pub struct JobPage {
     pub jobs: Vec<Job>,
     /// Absent on the last page.
     pub next: Option<String>,
-    /// How many come after this page.
+    /// How many come after this page. When jobs are forgotten between two pages it may be too
+    /// many, but it is zero on the last page and on no other.
     pub remaining: u64,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Reads come from an index in memory. Writes go through one thread, which commits what is
 //! waiting together and changes the index only after the commit; so the index is never
-//! ahead of the disk. What federations need is read from the database itself.
+//! ahead of the disk. What federations and jobs need is read from the database itself.
 //!
 //! Every value that can hold a credential is sealed; the key is not in the database.
 
@@ -10,6 +10,7 @@ mod errors;
 mod federation;
 mod folder;
 mod index;
+mod jobs;
 mod key;
 mod schema;
 mod seal;
@@ -27,7 +28,7 @@ use oscar_engine::ports::StoreError;
 use rusqlite::Connection;
 
 use index::Index;
-use seal::Seal;
+use seal::{Place, Seal};
 use writer::{Change, Writer};
 
 pub use errors::OpenError;
@@ -55,8 +56,8 @@ impl Default for Options {
     }
 }
 
-/// The ports `Services`, `Users`, `Settings`, `Journal`, `Vault` and `Audit` on one data folder,
-/// which no other manager can use while this one is open.
+/// The ports `Services`, `Users`, `Settings`, `Journal`, `Vault`, `Audit` and `Jobs` on one data
+/// folder, which no other manager can use while this one is open.
 pub struct LocalStore {
     namespace: String,
     instance_id: String,
@@ -97,6 +98,15 @@ impl LocalStore {
     /// The permanent id of this data folder's manager, a UUID.
     pub fn instance_id(&self) -> &str {
         &self.instance_id
+    }
+
+    /// Seals a value that is kept elsewhere; it opens for the same purpose only.
+    pub fn seal_value(&self, purpose: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        self.seal.seal(Place { table: "elsewhere", key: &[purpose] }, value)
+    }
+
+    pub fn open_value(&self, purpose: &str, sealed: &[u8]) -> Option<Vec<u8>> {
+        self.seal.open(Place { table: "elsewhere", key: &[purpose] }, sealed)
     }
 
     /// Finishes what is waiting, brings everything into the one database file and lets go of

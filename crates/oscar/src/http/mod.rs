@@ -9,6 +9,7 @@ mod openapi;
 mod printed;
 mod router;
 mod server;
+mod store;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -18,4 +19,5 @@ pub use openapi::openapi_json;
 pub use printed::Prints;
 pub use router::{Access, ROUTES, Route, service};
 pub use server::serve;
+pub use store::{store_only, with_store};
 pub use traffic::Traffic;

@@ -7,6 +7,8 @@ mod federation_edits;
 mod federation_kill;
 mod federation_kubernetes;
 mod federation_scene;
+mod jobs;
+mod jobs_scene;
 mod keycloak;
 mod kill;
 mod leaks;

@@ -1,5 +1,6 @@
 //! What cannot be provoked from outside: a database that refuses to write.
 
+mod plans;
 mod refusal;
 
 use std::sync::{Arc, Mutex, mpsc};

@@ -1,5 +1,7 @@
 //! The only place where adapters meet the engine.
 
+mod work;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,6 +13,7 @@ use oscar_engine::ports::identity::{Identity, NoIdentity};
 use oscar_engine::ports::journal::Journal;
 use oscar_engine::ports::mint::Mint;
 use oscar_engine::ports::peers::Peers;
+use oscar_engine::ports::services::Services;
 use oscar_engine::ports::vault::Vault;
 use oscar_engine::tokens::Tokens;
 use oscar_engine::{FederationPorts, Manager, OwnPeer, OwnStore, Policy, Ports};
@@ -25,6 +28,8 @@ use crate::http::{AdminAccount, App, Facts, Limits, Prints, Traffic};
 use crate::outbound::address::AddressPolicy;
 use crate::outbound::oidc::{ClientSettings, GroupSource, IssuerSettings, OidcIdentity, OidcIssuers, OidcSettings};
 use crate::outbound::peers::{HttpPeers, PeersOptions};
+
+pub(crate) use work::{StoreAddresses, Work};
 
 /// The world of a manager, with what has to be closed at its end.
 pub(crate) enum Ground {
@@ -43,6 +48,8 @@ pub(crate) enum StartError {
     InstanceId(oscar_engine::ports::StoreError),
     #[error("bearer tokens cannot be checked: {0}")]
     Identity(String),
+    #[error("the object store cannot be used: {0}")]
+    Objects(String),
     #[error("other managers cannot be called: {0}")]
     Peers(String),
     #[error("{what}: {cause}")]
@@ -110,18 +117,18 @@ impl Ground {
         }
     }
 
-    fn ports(&self, federation: FederationPorts) -> Ports {
+    fn ports(&self, federation: FederationPorts, work: Option<&Work>) -> Ports {
         let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
         match self {
             Self::Local { store, cluster } => Ports {
-                services: store.clone(),
+                services: work.map_or_else(|| store.clone() as Arc<dyn Services>, |work| work.furnished.clone()),
                 users: store.clone(),
                 settings: store.clone(),
                 cluster: cluster.clone(),
                 clock,
                 entropy,
                 federation,
-                jobs: None,
+                jobs: work.map(|work| work.dispatcher.clone()),
             },
             Self::Kubernetes(world) => Ports {
                 services: world.services(),
@@ -159,6 +166,22 @@ impl Ground {
         match self {
             Self::Local { .. } => true,
             Self::Kubernetes(world) => world.lease().holds(),
+        }
+    }
+
+    /// What runs jobs here; nothing on Kubernetes yet, and nothing when the operator keeps
+    /// objects elsewhere.
+    pub(crate) async fn work(
+        &self,
+        settings: &Effective,
+        derived: &Derived,
+        addresses: StoreAddresses,
+    ) -> Result<Option<Work>, StartError> {
+        match self {
+            Self::Local { store, cluster } if derived.minio_endpoint.is_empty() => {
+                Work::prepare(settings, &derived.data, store, cluster, addresses).await.map(Some)
+            }
+            Self::Local { .. } | Self::Kubernetes(_) => Ok(None),
         }
     }
 
@@ -218,9 +241,10 @@ pub(crate) async fn app(
     ground: &Ground,
     password: Secret,
     addresses: &Addresses,
+    work: Option<&Work>,
 ) -> Result<Arc<App>, StartError> {
     let policy = Policy {
-        own_store: own_store(settings, derived),
+        own_store: work.map_or_else(|| own_store(settings, derived), |work| work.own_store.clone()),
         providers: settings.providers.clone(),
         registry: settings.clusters.clone(),
         groups: settings.list("oidc_groups"),
@@ -255,7 +279,7 @@ pub(crate) async fn app(
         audit: archive.audit,
         own,
     };
-    let manager = Arc::new(Manager::new(ground.ports(federation), policy));
+    let manager = Arc::new(Manager::new(ground.ports(federation, work), policy));
     own_peer.bind(Arc::downgrade(&manager));
     Ok(Arc::new(App {
         manager,

@@ -1,0 +1,240 @@
+//! The folder of one attempt, as the manager and the supervisor of the attempt see it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use oscar_engine::ports::runtime::{Observed, RunId};
+use oscar_model::job::JobName;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::order::{AttemptOrder, AttemptResult};
+
+/// A folder that is being written begins with this; it is no attempt yet.
+const DRAFT: &str = "new-";
+
+#[derive(Debug, Clone)]
+pub struct AttemptFolder {
+    path: PathBuf,
+}
+
+/// That this process is the one supervisor of the attempt; let go of when the process ends.
+pub struct Claim {
+    _lock: File,
+}
+
+impl AttemptFolder {
+    pub(super) fn new(attempts: &Path, run: &RunId) -> Self {
+        Self { path: attempts.join(format!("{}.{}", run.job, run.attempt)) }
+    }
+
+    /// The folder that a supervisor was given.
+    pub fn at(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub fn event(&self) -> PathBuf {
+        self.file("event")
+    }
+
+    pub fn script(&self) -> PathBuf {
+        self.file("script.sh")
+    }
+
+    pub fn work(&self) -> PathBuf {
+        self.file("work")
+    }
+
+    /// What the supervisor itself says when something is wrong with it.
+    pub(super) fn complaints(&self) -> PathBuf {
+        self.file("supervisor.log")
+    }
+
+    /// Writes the folder whole or not at all; false when it is there already.
+    pub(super) fn write(&self, order: &AttemptOrder, event: &[u8], script: &str) -> io::Result<bool> {
+        if self.path.exists() {
+            return Ok(false);
+        }
+        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let draft = self.path.with_file_name(format!("{DRAFT}{name}"));
+        let _ = fs::remove_dir_all(&draft);
+        make_private(&draft)?;
+        let write = |name: &str, bytes: &[u8]| private_file(&draft.join(name))?.write_all(bytes);
+        write("event", event)?;
+        write("script.sh", script.as_bytes())?;
+        write("lock", b"")?;
+        write("order.json", &serde_json::to_vec(order).map_err(io::Error::other)?)?;
+        fs::rename(&draft, &self.path)?;
+        Ok(true)
+    }
+
+    pub fn order(&self) -> io::Result<AttemptOrder> {
+        serde_json::from_slice(&fs::read(self.file("order.json"))?).map_err(io::Error::other)
+    }
+
+    /// Makes this process the supervisor of the attempt; none when another one is, or was.
+    pub fn claim(&self) -> io::Result<Option<Claim>> {
+        let lock = OpenOptions::new().read(true).write(true).open(self.file("lock"))?;
+        // Waits: a manager that looks holds it for a moment.
+        lock.lock()?;
+        // Whoever had it before left its number: an attempt runs at most once.
+        if self.file("pid").exists() {
+            return Ok(None);
+        }
+        private_file(&self.file("pid"))?.write_all(std::process::id().to_string().as_bytes())?;
+        Ok(Some(Claim { _lock: lock }))
+    }
+
+    /// Whether somebody asked the attempt to end before its supervisor could be told.
+    pub fn is_to_end(&self) -> bool {
+        self.file("end").exists()
+    }
+
+    /// The script begins.
+    pub fn mark_running(&self) -> io::Result<()> {
+        private_file(&self.file("running")).map(drop)
+    }
+
+    /// The one end of the attempt, whole or not there.
+    pub fn finish(&self, result: &AttemptResult, response: Option<&Path>) -> io::Result<()> {
+        if let Some(response) = response {
+            fs::rename(response, self.file("response"))?;
+        }
+        let draft = self.file("result.new");
+        private_file(&draft)?.write_all(&serde_json::to_vec(result).map_err(io::Error::other)?)?;
+        fs::rename(&draft, self.file("result.json"))
+    }
+
+    pub(super) fn response(&self) -> io::Result<Vec<u8>> {
+        match fs::read(self.file("response")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.path.exists() => Ok(Vec::new()),
+            other => other,
+        }
+    }
+
+    pub(super) fn observe(&self, is_child: bool) -> io::Result<Observed> {
+        let lock = File::open(self.file("lock"))?;
+        // In this order: one that ends meanwhile has left its result when its lock is free.
+        let held = is_held(&lock)?;
+        if let Some(result) = self.result()? {
+            return Ok(Observed::Ended(result.into()));
+        }
+        Ok(match (held, self.file("running").exists()) {
+            (true, true) => Observed::Running,
+            (true, false) => Observed::Starting,
+            // Its supervisor was started and has not come so far.
+            (false, _) if is_child => Observed::Starting,
+            (false, _) => Observed::Vanished,
+        })
+    }
+
+    fn result(&self) -> io::Result<Option<AttemptResult>> {
+        match fs::read(self.file("result.json")) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(io::Error::other),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Told by a file for a supervisor that has not begun, and by a signal for one that has.
+    pub(super) fn ask_to_end(&self) -> io::Result<()> {
+        let lock = File::open(self.file("lock"))?;
+        private_file(&self.file("end"))?;
+        if is_held(&lock)?
+            && let Some(pid) = self.pid()
+        {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        Ok(())
+    }
+
+    /// Waits until the supervisor has ended, and kills it when it takes too long. A supervisor
+    /// that has not begun finds that it should not.
+    pub(super) fn wait_for_end(&self, grace: Duration) -> io::Result<()> {
+        let lock = match File::open(self.file("lock")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other?,
+        };
+        let deadline = Instant::now() + grace;
+        while is_held(&lock)? {
+            if Instant::now() >= deadline
+                && let Some(pid) = self.pid()
+            {
+                // Its sandbox dies with it.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Blocks until the supervisor has ended.
+    pub(super) fn wait_for_lock(&self) -> io::Result<()> {
+        let lock = File::open(self.file("lock"))?;
+        lock.lock()
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        let mut text = String::new();
+        File::open(self.file("pid")).ok()?.read_to_string(&mut text).ok()?;
+        Pid::from_raw(text.trim().parse().ok()?)
+    }
+
+    pub(super) fn remove(&self) -> io::Result<()> {
+        fs::remove_dir_all(&self.path)
+    }
+}
+
+/// Whether another process has the lock.
+fn is_held(lock: &File) -> io::Result<bool> {
+    match lock.try_lock() {
+        Ok(()) => lock.unlock().map(|()| false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// A folder that only its owner can look into.
+pub(super) fn make_private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+pub(super) fn sweep_drafts(attempts: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(attempts)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(DRAFT) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn list(attempts: &Path) -> io::Result<Vec<RunId>> {
+    let mut runs = Vec::new();
+    for entry in fs::read_dir(attempts)? {
+        let name = entry?.file_name();
+        let parts = name.to_str().and_then(|name| name.rsplit_once('.'));
+        if let Some((job, attempt)) = parts
+            && let (Some(job), Ok(attempt)) = (JobName::parse(job), attempt.parse())
+            && !job.as_str().starts_with(DRAFT)
+        {
+            runs.push(RunId { job, attempt });
+        }
+    }
+    runs.sort();
+    Ok(runs)
+}

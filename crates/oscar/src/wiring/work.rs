@@ -1,0 +1,260 @@
+//! What runs jobs in the local world: the embedded object store, the executor of this machine,
+//! and the dispatcher over both.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oscar_api::event::{Uploaded, minio_event};
+use oscar_engine::OwnStore;
+use oscar_engine::jobs::{Dispatcher, JobPolicy, JobPorts};
+use oscar_engine::ports::buckets::{Keys, ObjectEvent, Uploads as _};
+use oscar_engine::storage::Furnished;
+use oscar_exec::{Kind, Network};
+use oscar_local::attempt::Setup;
+use oscar_local::{LocalCluster, LocalRuntime, LocalStore, RuntimeOptions};
+use oscar_model::secret::Secret;
+use oscar_store::{SealError, Store};
+use tokio::sync::watch;
+
+use super::{StartError, SystemClock, SystemEntropy};
+use crate::config::Effective;
+
+/// The access key of the administrator when the operator gave none.
+const ROOT_KEY: &str = "oscar-admin";
+
+/// Uploads that become jobs at the same time.
+const AT_ONCE: usize = 256;
+
+/// Where the object store is.
+pub(crate) struct StoreAddresses {
+    /// For clients.
+    pub(crate) public: String,
+    /// For attempts on this machine.
+    pub(crate) here: String,
+}
+
+pub(crate) struct Work {
+    pub(crate) store: Store,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) furnished: Arc<Furnished>,
+    pub(crate) own_store: OwnStore,
+}
+
+impl Work {
+    pub(crate) async fn prepare(
+        settings: &Effective,
+        data: &Path,
+        records: &Arc<LocalStore>,
+        cluster: &Arc<LocalCluster>,
+        addresses: StoreAddresses,
+    ) -> Result<Self, StartError> {
+        let region = settings.text("minio_region").to_owned();
+        let root = root_keys(settings, data)?;
+        let store = Store::open(oscar_store::Options {
+            folder: data.join("objects"),
+            root: root.clone(),
+            endpoint: addresses.public.clone(),
+            region: region.clone(),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            seal: Arc::new(RecordSeal(records.clone())),
+        })
+        .await
+        .map_err(|error| StartError::Objects(error.to_string()))?;
+        let policy = JobPolicy { store_endpoint: addresses.here, store_region: region.clone(), ..job_policy(settings) };
+        let runtime = LocalRuntime::open(data, runtime_options(settings, data)?);
+        let runtime = runtime.map_err(|cause| StartError::File { what: "finding attempts".to_owned(), cause })?;
+        let ports = JobPorts { jobs: records.clone(), runtime, buckets: Arc::new(store.clone()), policy };
+        let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
+        let dispatcher = Arc::new(Dispatcher::new(records.clone(), cluster.clone(), clock, entropy, ports));
+        let complain =
+            |trouble: &str| tracing::warn!("what a service had in the object store was not tidied up: {trouble}");
+        let furnished = Arc::new(Furnished::new(records.clone(), dispatcher.clone(), complain));
+        let own_store = OwnStore {
+            endpoint: addresses.public,
+            verify: true,
+            region,
+            access_key: root.access_key,
+            secret_key: root.secret_key,
+        };
+        Ok(Self { store, dispatcher, furnished, own_store })
+    }
+
+    /// Finds again what was going on, then looks after it until the process ends.
+    pub(crate) async fn begin(&self, instance_id: &str) -> Result<(), StartError> {
+        let found = self.dispatcher.recover().await;
+        let found = found.map_err(|failure| StartError::Objects(failure.to_string()))?;
+        if found > 0 {
+            tracing::info!(jobs = found, "jobs of before go on");
+        }
+        let dispatcher = self.dispatcher.clone();
+        tokio::spawn(async move {
+            dispatcher.run(|trouble| tracing::warn!("jobs cannot be looked after: {trouble}")).await;
+        });
+        let furnished = self.furnished.clone();
+        tokio::spawn(async move {
+            if let Err(error) = furnished.tick_storage().await {
+                tracing::warn!("the buckets of services could not be looked after: {error}");
+            }
+        });
+        let teller = Teller {
+            region: self.own_store.region.clone(),
+            endpoint: self.own_store.endpoint.clone(),
+            id: instance_id.to_owned(),
+        };
+        tokio::spawn(take_uploads(self.store.clone(), self.dispatcher.clone(), teller));
+        tokio::spawn(keep_tidy(self.store.clone()));
+        Ok(())
+    }
+
+    pub(crate) async fn close(&self) {
+        self.store.close().await;
+    }
+}
+
+/// Uploads become jobs. Each is settled when its job is stored, and told again until it is.
+async fn take_uploads(store: Store, dispatcher: Arc<Dispatcher>, teller: Teller) {
+    loop {
+        store.arrival().await;
+        loop {
+            let events = match store.next(AT_ONCE).await {
+                Ok(events) if events.is_empty() => break,
+                Ok(events) => events,
+                Err(error) => {
+                    tracing::warn!("uploads cannot be read: {error}");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    continue;
+                }
+            };
+            let all =
+                futures::future::join_all(events.iter().map(|event| take_upload(&dispatcher, &teller, event))).await;
+            let done: Vec<u64> = all.iter().filter_map(|outcome| outcome.as_ref().ok().copied()).collect();
+            if let Err(error) = store.settle(&done).await {
+                tracing::warn!("uploads will be told again: {error}");
+            }
+            if let Some(trouble) = all.iter().find_map(|outcome| outcome.as_ref().err()) {
+                tracing::warn!("an upload has not become a job yet: {trouble}");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// What events say of the store itself.
+struct Teller {
+    region: String,
+    endpoint: String,
+    id: String,
+}
+
+impl Teller {
+    fn tell(&self, event: &ObjectEvent) -> Vec<u8> {
+        minio_event(&Uploaded {
+            bucket: &event.bucket,
+            key: &event.key,
+            bytes: event.bytes,
+            etag: &event.etag,
+            version: &event.version,
+            content_type: &event.content_type,
+            user_metadata: &event.user_metadata,
+            principal: &event.principal,
+            source_ip: &event.source_ip,
+            time: &crate::time::rfc3339_millis(event.time),
+            region: &self.region,
+            deployment: &self.id,
+            endpoint: &self.endpoint,
+        })
+    }
+}
+
+async fn take_upload(dispatcher: &Dispatcher, teller: &Teller, event: &ObjectEvent) -> Result<u64, String> {
+    let body = teller.tell(event);
+    let taken = dispatcher.object_created(event, body.into()).await;
+    taken.map(|_| event.id).map_err(|failure| failure.to_string())
+}
+
+async fn keep_tidy(store: Store) {
+    let mut ticks = tokio::time::interval(Duration::from_mins(10));
+    loop {
+        ticks.tick().await;
+        if let Err(error) = store.tick_tidy().await {
+            tracing::warn!("the object store could not be tidied up: {error}");
+        }
+    }
+}
+
+fn job_policy(settings: &Effective) -> JobPolicy {
+    let seconds = |name: &str| Duration::from_secs(settings.count(name));
+    JobPolicy {
+        time_limit: seconds("job_time_limit"),
+        keep_for: seconds("job_keep_for"),
+        keep_most: settings.count("job_keep_most"),
+        most_waiting_runs: usize::try_from(settings.count("run_queue")).unwrap_or(usize::MAX),
+        run_time_limit: seconds("run_time_limit"),
+        ..JobPolicy::default()
+    }
+}
+
+/// Trying out how scripts can be run takes a moment; the manager serves meanwhile.
+fn runtime_options(settings: &Effective, data: &Path) -> Result<RuntimeOptions, StartError> {
+    let program = std::env::current_exe();
+    let program = program.map_err(|cause| StartError::File { what: "finding this program".to_owned(), cause })?;
+    let wish: Kind = settings.text("executor").parse().unwrap_or(Kind::Auto);
+    let network = if settings.text("job_network") == "none" { Network::None } else { Network::Host };
+    let hidden = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+    let (sender, setup) = watch::channel(None);
+    tokio::spawn(async move {
+        let found = oscar_exec::probe(wish, &oscar_exec::Settings::default()).await;
+        let setup = found.chosen.map(|executor| {
+            let described = executor.describe();
+            tracing::info!(executor = %described.kind, with = described.with, "scripts are run");
+            Setup { executor, network, hidden: vec![hidden], disk_bytes: None }
+        });
+        if let Err(why) = &setup {
+            tracing::error!("no job can run on this machine: {why}; `oscar doctor` says more");
+        }
+        let _ = sender.send(Some(setup));
+        // Attempts ask as long as there are any.
+        sender.closed().await;
+    });
+    Ok(RuntimeOptions { program, arguments: vec!["supervise".to_owned()], setup })
+}
+
+/// The administrator's keys: given, kept from an earlier start, or made now.
+fn root_keys(settings: &Effective, data: &Path) -> Result<Keys, StartError> {
+    let access_key = match settings.text("minio_access_key") {
+        "" => ROOT_KEY.to_owned(),
+        given => given.to_owned(),
+    };
+    let given = settings.secret("minio_secret_key");
+    if !given.is_blank() {
+        return Ok(Keys { access_key, secret_key: given });
+    }
+    let path = data.join("s3.secret");
+    let failed = |cause| StartError::File { what: format!("keeping {}", path.display()), cause };
+    let secret_key = match std::fs::read_to_string(&path) {
+        Ok(kept) => kept.trim().to_owned(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let made = uuid::Uuid::new_v4().simple().to_string();
+            crate::serve::write_private(&path, &made).map_err(failed)?;
+            made
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    Ok(Keys { access_key, secret_key: Secret::new(secret_key) })
+}
+
+/// The store's secrets are sealed with the key of the data folder.
+struct RecordSeal(Arc<LocalStore>);
+
+impl oscar_store::Seal for RecordSeal {
+    fn seal(&self, plain: &[u8]) -> Result<Vec<u8>, SealError> {
+        self.0.seal_value("object-store", plain).map_err(|error| SealError(error.to_string()))
+    }
+
+    fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
+        let opened = self.0.open_value("object-store", sealed);
+        opened.ok_or_else(|| SealError("it was sealed with another key".to_owned()))
+    }
+}

@@ -1,0 +1,156 @@
+//! Jobs from end to end: the real binary, its embedded store, its executor.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::jobs_scene::Scene;
+
+const UPPER: &str = "#!/bin/sh\nname=$(basename \"$INPUT_FILE_PATH\")\necho \"working on $name\"\ntr a-z A-Z < \"$INPUT_FILE_PATH\" > \"$TMP_OUTPUT_DIR/$name\"\n";
+
+#[tokio::test]
+async fn an_upload_becomes_an_output() {
+    let scene = Scene::start(&[]);
+    scene.service("upper", UPPER).await;
+    for name in ["plain.txt", "two words + 100% ä.txt"] {
+        scene.upload("upper", &format!("in/{name}"), "shout").await;
+    }
+    let jobs = scene.all_ended("upper", 2).await;
+    assert!(jobs.iter().all(|job| job["state"] == "succeeded"), "{jobs:#?}\n{}", scene.manager.log());
+    assert_eq!(scene.download("upper", "out/plain.txt").await.as_deref(), Some(&b"SHOUT"[..]));
+    assert_eq!(scene.download("upper", "out/two words + 100% ä.txt").await.as_deref(), Some(&b"SHOUT"[..]));
+    let name = jobs[0]["name"].as_str().expect("a name");
+    assert!(scene.log("upper", name).await.contains("working on"));
+    let story = scene.job("upper", name).await;
+    let states: Vec<_> = story["story"].as_array().expect("a list").iter().map(|step| step["state"].clone()).collect();
+    assert_eq!(states, ["accepted", "queued", "starting", "running", "succeeded"]);
+    assert_eq!(story["outputs"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
+async fn a_chain_of_services_sees_each_output_once() {
+    let scene = Scene::start(&[]);
+    scene.service("upper", UPPER).await;
+    let next = json!({
+        "name": "count", "image": "none", "cpu": "0.1", "memory": "64Mi",
+        "script": "wc -c < \"$INPUT_FILE_PATH\" > \"$TMP_OUTPUT_DIR/$(basename \"$INPUT_FILE_PATH\").count\"\n",
+        "input": [{"storage_provider": "minio.default", "path": "upper/out"}],
+        "output": [{"storage_provider": "minio.default", "path": "count/out"}],
+    });
+    assert_eq!(scene.manager.create(&next).await, 201);
+    for n in 0..10 {
+        scene.upload("upper", &format!("in/{n}"), "four").await;
+    }
+    scene.all_ended("upper", 10).await;
+    let jobs = scene.all_ended("count", 10).await;
+    assert_eq!(jobs.len(), 10, "each output started one job");
+    for n in 0..10 {
+        assert_eq!(scene.download("count", &format!("out/{n}.count")).await.as_deref(), Some(&b"4\n"[..]));
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_call_with_its_key_is_one_job() {
+    let scene = Scene::start(&[]);
+    scene.service("upper", UPPER).await;
+    let call = |body: &'static str| {
+        let call = scene.manager.as_admin(Method::POST, "/job/upper").header("Idempotency-Key", "one");
+        call.body(body).send()
+    };
+    let mut names = Vec::new();
+    for _ in 0..2 {
+        let answer = call("hello").await.expect("an answer");
+        assert_eq!(answer.status(), 201);
+        names.push(answer.json::<serde_json::Value>().await.expect("JSON")["job"].clone());
+    }
+    assert_eq!(names[0], names[1]);
+    assert_eq!(call("other").await.expect("an answer").status(), 422);
+    assert_eq!(scene.all_ended("upper", 1).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_script_ends_as_it_ended() {
+    let scene = Scene::start(&[]);
+    scene.service("three", "echo before; echo half > \"$TMP_OUTPUT_DIR/half\"; exit 3\n").await;
+    let job = scene.submit("three", "{}").await;
+    let story = scene.ended("three", &job).await;
+    assert_eq!((story["state"].as_str(), story["exit_code"].as_i64()), (Some("failed"), Some(3)), "{story:#}");
+    assert!(scene.log("three", &job).await.contains("before"));
+    assert_eq!(scene.download("three", "out/half").await, None, "a job that failed leaves no outputs");
+}
+
+#[tokio::test]
+async fn a_job_that_runs_can_be_cancelled_with_all_it_started() {
+    let scene = Scene::start(&[]);
+    let marker = format!("marker-{}", std::process::id());
+    scene.service("sleeper", &format!("trap '' TERM; sh -c 'sleep 1000; true' {marker} & sleep 1000\n")).await;
+    let job = scene.submit("sleeper", "{}").await;
+    scene.until("sleeper", &job, &["running"]).await;
+    let path = format!("/system/jobs/sleeper/{job}/cancel");
+    let answer = scene.manager.as_admin(Method::POST, &path).send().await.expect("an answer");
+    assert!(answer.status().is_success(), "{}", answer.status());
+    let story = scene.ended("sleeper", &job).await;
+    assert_eq!(story["state"], "cancelled", "{story:#}");
+    assert!(!is_anywhere(&marker), "what it started is gone");
+}
+
+#[tokio::test]
+async fn a_synchronous_run_answers() {
+    let scene = Scene::start(&[]);
+    scene.service("echo", "cat \"$INPUT_FILE_PATH\"\n").await;
+    let run = |body: &'static str| scene.manager.as_admin(Method::POST, "/run/echo").body(body).send();
+    // Base64 of "hello", as clients send it.
+    let answer = run("aGVsbG8=").await.expect("an answer");
+    let (status, text) = (answer.status(), answer.text().await.expect("a text"));
+    assert_eq!(status, 200, "{text}\n{}", scene.manager.log());
+    assert!(text.contains("hello"), "{text}");
+    scene.service("bad", "echo oh; exit 4\n").await;
+    let answer = scene.manager.as_admin(Method::POST, "/run/bad").body("").send().await.expect("an answer");
+    assert_eq!(answer.status(), 500);
+    let text = answer.text().await.expect("a text");
+    assert!(text.contains("exit status 4") && text.contains("oh"), "{text}");
+}
+
+#[tokio::test]
+async fn removing_a_service_removes_its_bucket_unless_it_is_to_be_kept() {
+    let scene = Scene::start(&[]);
+    for (name, query, left) in [("gone", "", 404), ("kept", "?keep_data=true", 200)] {
+        scene.service(name, UPPER).await;
+        scene.upload(name, "elsewhere/x", "data").await;
+        let path = format!("/system/services/{name}{query}");
+        let answer = scene.manager.as_admin(Method::DELETE, &path).send().await.expect("an answer");
+        assert_eq!(answer.status(), 204);
+        let answer = scene.manager.as_admin(Method::GET, &format!("/system/buckets/{name}")).send().await;
+        assert_eq!(answer.expect("an answer").status(), left, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn no_upload_is_lost_and_none_is_done_twice_when_the_manager_is_killed() {
+    let mut scene = Scene::start(&[]);
+    scene.service("upper", UPPER).await;
+    let (kills, each) = (5, 20);
+    for round in 0..kills {
+        for n in 0..each {
+            scene.upload("upper", &format!("in/{round}-{n}"), format!("text {round} {n}")).await;
+        }
+        scene.manager.kill();
+        scene.manager.start_again_there();
+    }
+    let jobs = scene.all_ended("upper", kills * each).await;
+    assert_eq!(jobs.len(), kills * each, "one job for each upload");
+    let failed: Vec<_> = jobs.iter().filter(|job| job["state"] != "succeeded").collect();
+    assert!(failed.is_empty(), "{failed:#?}\n{}", scene.manager.log());
+    for round in 0..kills {
+        for n in 0..each {
+            let output = scene.download("upper", &format!("out/{round}-{n}")).await;
+            assert_eq!(output, Some(format!("TEXT {round} {n}").into_bytes()));
+        }
+    }
+    oscar_testkit::count("kills survived by jobs", kills as u64);
+}
+
+fn is_anywhere(marker: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+    let mut lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    lines.any(|line| String::from_utf8_lossy(&line).contains(marker))
+}

@@ -1,0 +1,44 @@
+//! What a widely used client does with the store.
+
+use std::path::Path;
+
+use oscar_testkit::{Python, require};
+
+use crate::support::{ROOT, ROOT_SECRET, Served};
+
+async fn run(python: Python, what: &'static str) {
+    let served = Served::start().await;
+    let url = served.url();
+    let outcome = tokio::task::spawn_blocking(move || {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/operations.py");
+        python.run(&script, &[("S3_URL", &url), ("S3_KEY", ROOT), ("S3_SECRET", ROOT_SECRET), ("S3_TEST", what)])
+    });
+    let output = outcome.await.expect("the script ran");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{what}:\n{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(text(&output.stdout).contains(&format!("{what} done")), "{what} ran to its end");
+}
+
+macro_rules! boto {
+    ($($name:ident)*) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            let python = require!(Python::find());
+            run(python, stringify!($name)).await;
+        })*
+    };
+}
+
+boto! {
+    objects_and_metadata
+    ranges_and_conditions
+    lists
+    multipart_uploads
+    copies
+    deletes_and_tags
+    strange_names
+    refusals
+    checksums_and_streams
+    presigned_addresses
+    what_is_left_out
+}
