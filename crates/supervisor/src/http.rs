@@ -60,6 +60,11 @@ impl Trouble {
         while let Some(source) = deepest.source() {
             deepest = source;
         }
+        let deepest = deepest.to_string();
+        // Another attempt meets the same certificate.
+        if deepest.starts_with("invalid peer certificate") {
+            return Self::last(format!("the certificate of the store is not trusted ({deepest})"));
+        }
         let why = if error.source().is_some() { format!(" ({deepest})") } else { String::new() };
         Self::passing(if error.is_timeout() {
             "the store did not answer in time".to_owned()

@@ -39,9 +39,9 @@ impl Dispatcher {
     async fn try_begin(&self, name: &JobName, held: &Held) -> Result<bool, StoreError> {
         let Some(job) = self.jobs.get(name).await? else { return Ok(false) };
         if !matches!(job.phase, Phase::Accepted | Phase::Queued) {
-            return Ok(false);
+            return Ok(self.adopt(&job, held));
         }
-        let Some(stored) = self.services.get(&job.service).await.ok().flatten() else {
+        let Some(stored) = self.services.get(&job.service).await? else {
             self.advance(&job, Event::Refuse { reason: "its service was removed".to_owned() }).await?;
             return Ok(false);
         };
@@ -57,7 +57,13 @@ impl Dispatcher {
         };
         let access_key = keys.as_ref().map(|keys| keys.access_key.clone()).unwrap_or_default();
         let reason = "there is room for it here".to_owned();
-        let Some(job) = self.advance(&job, Event::Start { reason, access_key }).await? else { return Ok(false) };
+        let started = self.advance(&job, Event::Start { reason, access_key: access_key.clone() }).await;
+        let Ok(Some(job)) = started else {
+            // Nobody was given it. An attempt that was stored all the same is looked at, found
+            // unknown to the runtime, and tried again with another.
+            let _ = self.revoke(&access_key).await;
+            return started.map(|_| false);
+        };
         let run = run_of(&job);
         self.memory().held.insert(run.clone(), held.clone());
         match self.launch(&job, service, keys).await {
@@ -74,6 +80,19 @@ impl Dispatcher {
                 Ok(true)
             }
         }
+    }
+
+    /// An attempt that was stored although the store did not say so: it keeps the room, and is
+    /// looked at. Whether it is one.
+    fn adopt(&self, job: &Job, held: &Held) -> bool {
+        let run = run_of(job);
+        let mut memory = self.memory();
+        if !job.phase.is_active() || memory.held.contains_key(&run) {
+            return false;
+        }
+        memory.held.insert(run.clone(), held.clone());
+        memory.unsettled.insert(run);
+        true
     }
 
     async fn launch(&self, job: &Job, service: Arc<Service>, keys: Option<Keys>) -> Result<(), Launch> {
@@ -98,8 +117,7 @@ impl Dispatcher {
             RuntimeError::Impossible(sentence) => Event::Fail { attempt, exit_code: None, reason: sentence.clone() },
             RuntimeError::NotFound | RuntimeError::Unavailable(_) => {
                 // Whether it began is not known.
-                let fenced = self.runtime.fence(&run_of(job)).await;
-                fenced.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+                self.fence(&run_of(job)).await?;
                 Event::Vanish { attempt, reason: format!("it could not be started: {error}") }
             }
         };
@@ -148,18 +166,22 @@ impl Dispatcher {
     /// Ends the part that an attempt had in the store and in the runtime, then stores the event.
     pub(super) async fn close_attempt(&self, job: &Job, event: Event) -> Result<(), StoreError> {
         let run = run_of(job);
-        self.revoke(job).await?;
+        self.revoke(&job.access_key).await?;
         if let Some(job) = self.advance(job, event).await? {
-            self.after_attempt(&job, &run).await;
+            if job.phase.is_final() {
+                // After it, not before: what is tried again until it is stored would count again.
+                self.note(&job).await;
+            }
+            self.after_attempt(Some(&job), &run).await;
         }
         Ok(())
     }
 
-    pub(super) async fn revoke(&self, job: &Job) -> Result<(), StoreError> {
-        if job.access_key.is_empty() {
+    pub(super) async fn revoke(&self, access_key: &str) -> Result<(), StoreError> {
+        if access_key.is_empty() {
             return Ok(());
         }
-        match self.buckets.revoke(&job.access_key).await {
+        match self.buckets.revoke(access_key).await {
             Ok(()) | Err(StoreError::NotFound) => Ok(()),
             Err(error) => Err(error),
         }

@@ -22,16 +22,20 @@ impl Dispatcher {
     async fn end_job(&self, name: &JobName, by: &str) -> Result<Job, Failure> {
         let _turn = self.turns.take(name).await;
         let job = self.jobs.get(name).await?.ok_or_else(|| Failure::NoJob(name.clone()))?;
-        let Some(next) = self.advance(&job, Event::Cancel { by: by.to_owned() }).await? else {
-            return if job.cancelling { Ok(job) } else { Err(Failure::JobOver(name.clone())) };
+        if job.phase.is_active() {
+            // Before it is stored: a caller who goes away meanwhile must not leave it untold.
+            self.memory().ending.insert(run_of(&job));
+        }
+        let next = match self.advance(&job, Event::Cancel { by: by.to_owned() }).await? {
+            Some(next) => next,
+            None if job.cancelling && !job.phase.is_final() => job,
+            None => return Err(Failure::JobOver(name.clone())),
         };
         if next.phase.is_final() {
-            self.memory().queue.remove(job.payer(), name);
+            self.memory().queue.remove(next.payer(), name);
         } else {
-            let run = run_of(&next);
-            self.memory().ending.insert(run.clone());
             // Told again at every tick, until it has ended.
-            let _ = self.runtime.end(&run).await;
+            let _ = self.runtime.end(&run_of(&next)).await;
         }
         Ok(next)
     }

@@ -1,14 +1,17 @@
 //! Giving room, and noticing what became of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use oscar_model::capacity::{Node, Readiness};
 use oscar_model::job::admission::Waiting;
 use oscar_model::job::{Event, Job, JobName, Need, Phase};
 
+use super::attempt::staging_prefix;
 use super::{Dispatcher, Held, limit_of, run_of};
 use crate::failure::Failure;
 use crate::ports::StoreError;
+use crate::ports::buckets::STAGING_BUCKET;
 use crate::ports::jobs::Removal;
 use crate::ports::runtime::{Observed, RunId, RuntimeError};
 
@@ -28,11 +31,12 @@ impl Dispatcher {
                 self.line_up(job).await;
             }
         }
-        let known: std::collections::HashSet<_> = unfinished.iter().map(run_of).collect();
-        // What nobody waits for any more: synchronous runs, and attempts of jobs that have ended.
+        let known: BTreeSet<_> = unfinished.iter().filter(|job| job.phase.is_active()).map(run_of).collect();
+        // What nobody waits for any more: synchronous runs, and attempts that have ended or were
+        // given up.
         for run in self.runtime.present().await.unwrap_or_default() {
-            if !known.contains(&run) && self.runtime.fence(&run).await.is_ok() {
-                let _ = self.runtime.forget(&run).await;
+            if !known.contains(&run) {
+                self.look_or_keep(&run).await;
             }
         }
         self.wake.notify_one();
@@ -68,7 +72,7 @@ impl Dispatcher {
     /// What is done now and then: the capacity is read again, what could not be dealt with is
     /// tried again, and what is old is forgotten.
     pub async fn tick_jobs(self: &Arc<Self>) -> Result<(), Failure> {
-        self.measure().await?;
+        let mut trouble = self.measure().await.err();
         let (unsettled, ending, deferred) = {
             let mut memory = self.memory();
             let taken = std::mem::take(&mut memory.deferred);
@@ -79,27 +83,42 @@ impl Dispatcher {
             deferred.into_iter().for_each(|waiting| memory.queue.push(waiting));
             self.wake.notify_one();
         }
-        let mut trouble = None;
         for run in unsettled {
-            trouble = self.look(&run).await.err().or(trouble);
+            trouble = self.look(&run).await.err().map(Failure::from).or(trouble);
         }
         for run in ending {
-            let _ = self.runtime.end(&run).await;
+            trouble = self.end_again(&run).await.err().map(Failure::from).or(trouble);
         }
-        self.forget_old().await?;
-        trouble.map_or(Ok(()), |error| Err(error.into()))
+        trouble = self.forget_old().await.err().or(trouble);
+        trouble.map_or(Ok(()), Err)
+    }
+
+    /// Tells an attempt to end, if its job is to be ended.
+    async fn end_again(&self, run: &RunId) -> Result<(), StoreError> {
+        let _turn = self.turns.take(&run.job).await;
+        let job = self.jobs.get(&run.job).await?;
+        if job.is_some_and(|job| run_of(&job) == *run && job.phase.is_active() && job.cancelling) {
+            let _ = self.runtime.end(run).await;
+        } else {
+            self.memory().ending.remove(run);
+        }
+        Ok(())
     }
 
     /// As [`Dispatcher::run`] does it, but one step at a time: for tests.
     pub async fn step(self: &Arc<Self>) -> Result<(), Failure> {
+        let mut trouble = None;
         for waiting in self.admitted() {
-            self.begin(waiting).await?;
+            trouble = self.begin(waiting).await.err().or(trouble);
         }
-        let runs: Vec<_> = self.memory().held.keys().cloned().collect();
+        let runs: BTreeSet<_> = self.memory().held.keys().cloned().collect();
         for run in runs {
-            self.look(&run).await?;
+            if let Err(error) = self.look(&run).await {
+                self.memory().unsettled.insert(run);
+                trouble = Some(error);
+            }
         }
-        Ok(())
+        trouble.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Jobs that may start now; their room is held. Synchronous runs among them are told.
@@ -128,23 +147,43 @@ impl Dispatcher {
 
     /// Looks at one attempt and does what follows.
     pub(super) async fn look(&self, run: &RunId) -> Result<(), StoreError> {
-        let seen = self.runtime.observe(run).await.map_err(|error| unavailable(&error))?;
         if self.is_synchronous(&run.job) {
+            let seen = self.runtime.observe(run).await.map_err(|error| unavailable(&error))?;
             self.tell_caller(run, seen);
+            self.memory().unsettled.remove(run);
             return Ok(());
         }
+        // What is seen before the turn may be from before the attempt began.
         let _turn = self.turns.take(&run.job).await;
-        let job = self.jobs.get(&run.job).await?;
-        match job {
-            Some(job) if run_of(&job) == *run && job.phase.is_active() => self.follow(&job, seen).await?,
-            _ => {
-                // Stale: it has no say any more.
-                self.runtime.fence(run).await.map_err(|error| unavailable(&error))?;
-                self.runtime.forget(run).await.map_err(|error| unavailable(&error))?;
-            }
-        }
         self.memory().unsettled.remove(run);
-        Ok(())
+        let job = self.jobs.get(&run.job).await;
+        let looked = match job {
+            Ok(Some(job)) if run_of(&job) == *run && job.phase.is_active() => match self.runtime.observe(run).await {
+                Ok(seen) => self.follow(&job, seen).await,
+                Err(error) => Err(unavailable(&error)),
+            },
+            // Stale: it has no say any more. What it held is given back if that was not done yet,
+            // as after an end that was stored although the store did not say so.
+            Ok(job) => match self.fence(run).await {
+                Ok(()) => {
+                    self.after_attempt(job.as_ref().filter(|job| run_of(job) == *run), run).await;
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        };
+        if looked.is_err() {
+            self.memory().unsettled.insert(run.clone());
+        }
+        looked
+    }
+
+    pub(super) async fn fence(&self, run: &RunId) -> Result<(), StoreError> {
+        match self.runtime.fence(run).await {
+            Ok(()) | Err(RuntimeError::NotFound) => Ok(()),
+            Err(error) => Err(unavailable(&error)),
+        }
     }
 
     async fn follow(&self, job: &Job, seen: Observed) -> Result<(), StoreError> {
@@ -153,6 +192,8 @@ impl Dispatcher {
             // What was decided needs no attempt any more.
             Observed::Unknown | Observed::Vanished if !job.outputs.is_empty() => self.put_in_place(job).await,
             Observed::Unknown => {
+                // What was on its way to the runtime must not arrive any more.
+                self.fence(&run_of(job)).await?;
                 let reason = "the manager was stopped before it began".to_owned();
                 self.close_attempt(job, Event::Vanish { attempt, reason }).await
             }
@@ -214,20 +255,34 @@ impl Dispatcher {
     }
 
     /// Gives back what an attempt held, and lines its job up again when it is to be repeated.
-    pub(super) async fn after_attempt(&self, job: &Job, run: &RunId) {
-        {
+    /// `job` is absent when it was forgotten or is at another attempt.
+    pub(super) async fn after_attempt(&self, job: Option<&Job>, run: &RunId) {
+        let held = {
             let mut memory = self.memory();
             memory.ending.remove(run);
-            if let Some(held) = memory.held.remove(run) {
+            let held = memory.held.remove(run);
+            if let Some(held) = &held {
                 memory.queue.release(&held.user, &held.service, held.need);
             }
-        }
+            held
+        };
         self.wake.notify_one();
-        // What is left of it is in nobody's way, and is swept at the next start at the latest.
-        let _ = self.buckets.discard(crate::ports::buckets::STAGING_BUCKET, &super::attempt::staging_prefix(run)).await;
-        let _ = self.runtime.forget(run).await;
-        if job.phase == Phase::Queued {
+        // Only whoever gave the room back lines it up: it must not wait twice.
+        if let Some(job) = job.filter(|job| job.phase == Phase::Queued && held.is_some()) {
             self.line_up(job).await;
+        }
+        if self.clear(run).await.is_err() {
+            self.memory().unsettled.insert(run.clone());
+        }
+    }
+
+    /// Removes what an attempt that has ended left, but its log. What it left in the runtime comes
+    /// last: by that a later start finds it.
+    async fn clear(&self, run: &RunId) -> Result<(), StoreError> {
+        self.buckets.discard(STAGING_BUCKET, &staging_prefix(run)).await?;
+        match self.runtime.forget(run).await {
+            Ok(()) | Err(RuntimeError::NotFound) => Ok(()),
+            Err(error) => Err(unavailable(&error)),
         }
     }
 

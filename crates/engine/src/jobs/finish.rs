@@ -35,7 +35,6 @@ impl Dispatcher {
             Exit::Cancelled => Event::Fail { attempt, exit_code: None, reason: "it was ended from outside".to_owned() },
             Exit::Failed(sentence) => Event::Fail { attempt, exit_code: None, reason: sentence },
         };
-        self.note(&job).await;
         self.close_attempt(&job, event).await
     }
 
@@ -56,7 +55,7 @@ impl Dispatcher {
         let attempt = job.attempt;
         let moves: Vec<_> = job.outputs.iter().filter_map(|output| move_of(job, output)).collect();
         // From here on the attempt can write nothing that would not be looked at.
-        self.revoke(job).await?;
+        self.revoke(&job.access_key).await?;
         if !moves.is_empty() {
             match self.buckets.commit(&moves).await {
                 Ok(()) => {}
@@ -65,25 +64,23 @@ impl Dispatcher {
                 }
                 Err(error) => {
                     let reason = format!("its outputs cannot be put in their place: {error}");
-                    self.note(job).await;
                     return self.close_attempt(job, Event::Fail { attempt, exit_code: Some(0), reason }).await;
                 }
             }
         }
-        self.note(job).await;
         self.close_attempt(job, Event::Succeed { attempt }).await
     }
 
     /// For statistics; a run that is not counted is no reason to hold a job up.
-    async fn note(&self, job: &Job) {
-        let now = self.now();
-        let held = now.saturating_sub(job.started_at().unwrap_or(now));
+    pub(super) async fn note(&self, job: &Job) {
+        let Some(ended) = job.finished_at() else { return };
+        let held = ended.saturating_sub(job.started_at().unwrap_or(ended));
         let amount = |units: i64| u64::try_from(units).unwrap_or(0).saturating_mul(held);
         let usage = Usage {
             service: job.service.clone(),
             user: job.submitter.as_ref().map(|owner| owner.as_str().to_owned()).unwrap_or_default(),
             synchronous: false,
-            at: now,
+            at: ended,
             core_millis: amount(job.need.cores),
             gpu_millis: amount(job.need.gpus),
         };

@@ -72,11 +72,13 @@ impl Dispatcher {
 
     pub(super) fn tell_caller(&self, run: &RunId, seen: Observed) {
         let ended = match seen {
-            Observed::Starting | Observed::Running => return,
+            // Unknown is one that is still on its way to the runtime.
+            Observed::Unknown | Observed::Starting | Observed::Running => return,
             Observed::Ended(ended) => Some(ended),
-            Observed::Unknown | Observed::Vanished => None,
+            Observed::Vanished => None,
         };
-        if let Some(caller) = self.memory().ended.remove(&run.job) {
+        // The entry stays while the caller reads the answer: until then the run is his.
+        if let Some(caller) = self.memory().ended.get_mut(&run.job).and_then(Option::take) {
             // One who went away has no more questions.
             let _ = caller.send(ended);
         }
@@ -152,7 +154,7 @@ impl Visit {
         let (sender, ended) = oneshot::channel();
         {
             let mut memory = dispatcher.memory();
-            memory.ended.insert(self.run.job.clone(), sender);
+            memory.ended.insert(self.run.job.clone(), Some(sender));
             memory.held.insert(self.run.clone(), self.held.clone());
         }
         self.started = true;
@@ -238,5 +240,7 @@ impl Drop for Place<'_> {
         if let Some(Held { user, service, need }) = memory.granted.remove(self.job) {
             memory.queue.release(&user, &service, need);
         }
+        // What stood behind it may start.
+        self.dispatcher.wake.notify_one();
     }
 }

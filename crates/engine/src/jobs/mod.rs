@@ -105,11 +105,11 @@ struct Memory {
     unsettled: BTreeSet<RunId>,
     /// Jobs whose attempt was told to end.
     ending: BTreeSet<RunId>,
-    /// Synchronous runs that wait for room, those that were just given it, and those that wait for
-    /// their end.
+    /// Synchronous runs that wait for room, those that were just given it, and those that were
+    /// started; of the last also who waits for their end and was not told yet.
     admitted: HashMap<JobName, oneshot::Sender<()>>,
     granted: HashMap<JobName, Held>,
-    ended: HashMap<JobName, oneshot::Sender<Option<Ended>>>,
+    ended: HashMap<JobName, Option<oneshot::Sender<Option<Ended>>>>,
 }
 
 #[derive(Debug, Clone)]

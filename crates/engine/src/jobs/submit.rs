@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Dispatcher, limit_of, need_of};
 use crate::failure::Failure;
 use crate::federate::hex;
+use crate::ports::StoreError;
 use crate::ports::buckets::ObjectEvent;
 use crate::ports::jobs::{Accepted, NewJob, Once};
 
@@ -37,7 +38,7 @@ pub struct Submitted {
 
 impl Dispatcher {
     /// Stores a job before it answers.
-    pub async fn submit(&self, principal: &Principal, call: Call) -> Result<Submitted, Failure> {
+    pub async fn submit(self: &Arc<Self>, principal: &Principal, call: Call) -> Result<Submitted, Failure> {
         let service = self.invocable(principal, &call.service).await?;
         let submitter = match principal {
             Principal::Admin => Some(Owner::Admin),
@@ -59,10 +60,18 @@ impl Dispatcher {
 
     /// An object arrived where a service waits for it. `body` is the event as the service gets it.
     /// The same version of an object makes one job, however often it is told.
-    pub async fn object_created(&self, event: &ObjectEvent, body: Arc<[u8]>) -> Result<Option<JobName>, Failure> {
+    pub async fn object_created(
+        self: &Arc<Self>,
+        event: &ObjectEvent,
+        body: Arc<[u8]>,
+    ) -> Result<Option<JobName>, Failure> {
         let Some(name) = ServiceName::parse(&event.service) else { return Ok(None) };
-        // A service that is gone, or cannot be read, waits for nothing.
-        let Ok(Some(stored)) = self.services.get(&name).await else { return Ok(None) };
+        let stored = match self.services.get(&name).await {
+            Ok(Some(stored)) => stored,
+            // A service that is gone, or cannot be read, waits for nothing.
+            Ok(None) | Err(StoreError::Broken(_)) => return Ok(None),
+            Err(error) => return Err(Failure::of_service(error, &name)),
+        };
         let ObjectEvent { bucket, key, version, .. } = event;
         let uploader = Subject::parse(&event.principal).map(Owner::User);
         let source = Source::Upload { version: version.clone() };
@@ -113,7 +122,8 @@ impl Dispatcher {
         JobName::of(service, &unique).ok_or_else(|| Failure::Impossible(format!("{service}-{unique} is not a name")))
     }
 
-    async fn accept(&self, service: &Service, new: NewJob) -> Result<Accepted, Failure> {
+    /// Goes on when the caller goes away: a job that is stored must be in its line too.
+    async fn accept(self: &Arc<Self>, service: &Service, new: NewJob) -> Result<Accepted, Failure> {
         let waiting = Waiting {
             job: new.job.name.clone(),
             user: new.job.payer().clone(),
@@ -122,11 +132,21 @@ impl Dispatcher {
             since: new.job.accepted_at(),
             limit: limit_of(&service.definition),
         };
-        let accepted = self.jobs.accept(new).await?;
-        if accepted == Accepted::New {
-            self.memory().queue.push(waiting);
-            self.wake.notify_one();
-        }
-        Ok(accepted)
+        let dispatcher = self.clone();
+        let task = tokio::spawn(async move {
+            let accepted = dispatcher.jobs.accept(new).await;
+            match &accepted {
+                Ok(Accepted::New) => {
+                    dispatcher.memory().queue.push(waiting);
+                    dispatcher.wake.notify_one();
+                }
+                // It may have been stored all the same: it is looked for at the next tick.
+                Err(StoreError::Unavailable(_)) => dispatcher.memory().deferred.push(waiting),
+                Ok(Accepted::Known { .. }) | Err(_) => {}
+            }
+            accepted
+        });
+        let ended = task.await.map_err(|error| StoreError::Unavailable(error.to_string()));
+        Ok(ended.and_then(|accepted| accepted)?)
     }
 }

@@ -155,11 +155,12 @@ impl Queue {
         Some((fitting.user.clone(), fitting.place))
     }
 
-    /// The first of a user that its service's own limit lets start.
+    /// The first of a user that its service's own limit lets start. One that is too large for
+    /// what there is now waits without holding anybody up.
     fn candidate<'a>(&self, user: &'a Owner, line: &'a VecDeque<Entry>) -> Option<Candidate<'a>> {
         let allowed = |entry: &Entry| {
             let held = self.by_service.get(&entry.waiting.service).copied().unwrap_or_default();
-            entry.waiting.limit.allows(&held.plus(entry.waiting.need))
+            entry.waiting.need.fits(&self.capacity) && entry.waiting.limit.allows(&held.plus(entry.waiting.need))
         };
         let (place, entry) = line.iter().take(LOOKAHEAD).enumerate().find(|(_, entry)| allowed(entry))?;
         let held = self.by_user.get(user).copied().unwrap_or_default();
@@ -274,6 +275,24 @@ mod tests {
         queue.push(mk_waiting("other", "alice", "other", 1000, 9));
         assert_eq!(started(&mut queue), ["small0", "other"]);
         assert!(!queue.is_possible(&Need { cores: 2000, bytes: 0, gpus: 0 }, &limit));
+    }
+
+    #[test]
+    fn a_job_that_never_fits_holds_nobody_up() {
+        let mut queue = mk_queue(1000);
+        queue.push(mk_waiting("huge", "alice", "s", 2000, 0));
+        queue.push(mk_waiting("behind", "alice", "s", 1000, 1));
+        for n in 0..u64::from(MOST_OVERTAKEN) + 9 {
+            queue.push(mk_waiting(&format!("b{n}"), "bob", "t", 1000, n + 2));
+        }
+        let mut served = 0;
+        while let Some(one) = queue.next() {
+            queue.release(&one.user, &one.service, one.need);
+            served += 1;
+        }
+        assert_eq!((served, queue.len()), (MOST_OVERTAKEN + 10, 1));
+        queue.set_capacity(Need { cores: 2000, bytes: 1 << 30, gpus: 0 });
+        assert_eq!(started(&mut queue), ["huge"], "there is room enough now");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use oscar_api::event::{Uploaded, minio_event};
 use oscar_engine::OwnStore;
@@ -160,7 +160,7 @@ impl Teller {
             user_metadata: &event.user_metadata,
             principal: &event.principal,
             source_ip: &event.source_ip,
-            time: &crate::time::rfc3339_millis(event.time),
+            time: &crate::time::rfc3339_millis(millis(event.time)),
             region: &self.region,
             deployment: &self.id,
             endpoint: &self.endpoint,
@@ -168,7 +168,12 @@ impl Teller {
     }
 }
 
-async fn take_upload(dispatcher: &Dispatcher, teller: &Teller, event: &ObjectEvent) -> Result<u64, String> {
+fn millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+async fn take_upload(dispatcher: &Arc<Dispatcher>, teller: &Teller, event: &ObjectEvent) -> Result<u64, String> {
     let body = teller.tell(event);
     let taken = dispatcher.object_created(event, body.into()).await;
     taken.map(|_| event.id).map_err(|failure| failure.to_string())

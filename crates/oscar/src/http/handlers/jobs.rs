@@ -8,7 +8,7 @@ use axum::response::Response;
 use oscar_api::body::jobs::{JobBody, JobList, JobSummary, ObjectBody, OutputBody, SourceBody, StepBody};
 use oscar_engine::jobs::Dispatcher;
 use oscar_model::identity::Principal;
-use oscar_model::job::{Job, Millis, Output, Source, Step};
+use oscar_model::job::{Job, Output, Source, Step};
 use oscar_model::name::ServiceName;
 
 use super::super::answer::{Refused, json_answer};
@@ -16,7 +16,7 @@ use super::super::app::App;
 use super::super::caller::authenticate;
 use super::super::documented::{JobChangeRefusals, JobRefusals, JobsRefusals};
 use super::extract::{JobInPath, NameInPath, Query, job_name, service_name, undisturbed};
-use crate::time::{at_millis, rfc3339_millis};
+use crate::time::rfc3339_millis;
 
 /// The most jobs of one page.
 pub(super) const MOST_PER_PAGE: usize = 1000;
@@ -125,9 +125,9 @@ fn summary(job: &Job) -> JobSummary {
         name: job.name.as_str().to_owned(),
         state: job.phase.as_str().to_owned(),
         reason: job.reason().to_owned(),
-        accepted: printed(job.accepted_at()),
-        started: job.started_at().map(printed),
-        finished: job.finished_at().map(printed),
+        accepted: rfc3339_millis(job.accepted_at()),
+        started: job.started_at().map(rfc3339_millis),
+        finished: job.finished_at().map(rfc3339_millis),
         attempts: job.attempt,
         exit_code: job.exit_code,
     }
@@ -172,9 +172,5 @@ fn output_body(output: Output) -> OutputBody {
 
 fn step_body(step: Step) -> StepBody {
     let Step { at, phase, attempt, reason } = step;
-    StepBody { time: printed(at), state: phase.as_str().to_owned(), attempt, reason }
-}
-
-fn printed(millis: Millis) -> String {
-    rfc3339_millis(at_millis(millis))
+    StepBody { time: rfc3339_millis(at), state: phase.as_str().to_owned(), attempt, reason }
 }

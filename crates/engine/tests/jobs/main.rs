@@ -1,0 +1,8 @@
+//! What a manager does with jobs, over ports in memory.
+
+mod crash;
+mod faults;
+mod fragile;
+mod story;
+mod synchronous;
+mod world;

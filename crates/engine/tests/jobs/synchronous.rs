@@ -1,0 +1,155 @@
+//! Runs whose callers wait.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oscar_engine::jobs::{Answer, Dispatcher, RunFailure};
+use oscar_engine::ports::runtime::{Exit, RunId, Runtime as _};
+use oscar_model::job::Need;
+use tokio::task::JoinHandle;
+
+use crate::world::{NOW, World, mk_ended, name, user};
+
+type Caller = JoinHandle<Result<Answer, RunFailure>>;
+
+async fn ask(dispatcher: Arc<Dispatcher>) -> Result<Answer, RunFailure> {
+    dispatcher.invoke(&user("alice"), &name("a"), Arc::from(&b"in"[..])).await
+}
+
+/// Lets tasks go on until the condition holds.
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..10_000 {
+        if holds() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("it never came about: {what}");
+}
+
+/// A caller whose run was started.
+async fn started(world: &World, dispatcher: &Arc<Dispatcher>) -> (Caller, RunId) {
+    let before = world.runtime.orders().len();
+    let caller = tokio::spawn(ask(dispatcher.clone()));
+    for _ in 0..1000 {
+        dispatcher.step().await.expect("ok");
+        if let Some(order) = world.runtime.orders().get(before) {
+            return (caller, order.run.clone());
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("it never started");
+}
+
+#[tokio::test]
+async fn a_caller_gets_the_answer_of_his_run() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    let dispatcher = world.started().await;
+    let (caller, run) = started(&world, &dispatcher).await;
+    let order = world.order(&run);
+    assert!(order.synchronous && order.store.keys.is_none() && *order.event == *b"in");
+    world.runtime.answer(&run, mk_ended(Exit::Success, vec![]), b"out");
+    // Told more than once: the answer stays until its caller has it.
+    dispatcher.step().await.expect("ok");
+    dispatcher.step().await.expect("ok");
+    assert_eq!(caller.await.expect("ran"), Ok(Answer { body: b"out".to_vec(), millis: 5 }));
+    assert_eq!(dispatcher.held(), Need::default());
+    until("nothing is left of it", || world.runtime.alive().is_empty()).await;
+    let used = dispatcher.usage(0, NOW + 1).await.expect("read");
+    assert!(used.len() == 1 && used[0].synchronous && used[0].core_millis == 5000, "{used:?}");
+}
+
+#[tokio::test]
+async fn a_script_that_fails_tells_its_caller_what_it_said() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    let dispatcher = world.started().await;
+    let (caller, run) = started(&world, &dispatcher).await;
+    world.runtime.answer(&run, mk_ended(Exit::Code(2), vec![]), b"no");
+    dispatcher.step().await.expect("ok");
+    assert_eq!(caller.await.expect("ran"), Err(RunFailure::Script { code: 2, output: b"no".to_vec() }));
+    let (caller, run) = started(&world, &dispatcher).await;
+    world.runtime.vanish(&run);
+    dispatcher.step().await.expect("ok");
+    assert!(matches!(caller.await.expect("ran"), Err(RunFailure::Failed(_))));
+    assert_eq!(dispatcher.held(), Need::default());
+}
+
+#[tokio::test]
+async fn no_more_wait_than_may() {
+    let mut world = World::new().await;
+    world.policy.most_waiting_runs = 1;
+    world.serve("a", |definition| definition.cpu = oscar_model::quantity::Quantity::from_millis(4000)).await;
+    let dispatcher = world.started().await;
+    let (runs, _) = started(&world, &dispatcher).await;
+    let mut waits = Box::pin(ask(dispatcher.clone()));
+    assert!(futures::poll!(&mut waits).is_pending());
+    let refused = ask(dispatcher.clone()).await;
+    assert_eq!(refused, Err(RunFailure::Busy));
+    drop(waits);
+    let mut next = Box::pin(ask(dispatcher.clone()));
+    assert!(futures::poll!(&mut next).is_pending(), "the place of one who went away is free");
+    runs.abort();
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_away_gives_his_room_back_and_ends_his_run() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    let dispatcher = world.started().await;
+    let (caller, run) = started(&world, &dispatcher).await;
+    assert_eq!(dispatcher.held().cores, 1000);
+    caller.abort();
+    assert!(caller.await.is_err_and(|error| error.is_cancelled()));
+    assert_eq!(dispatcher.held(), Need::default());
+    until("its run ended", || !world.runtime.alive().contains(&run)).await;
+    dispatcher.step().await.expect("ok");
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_away_just_when_he_is_let_in_gives_his_room_back() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    let dispatcher = world.started().await;
+    let mut waits = Box::pin(ask(dispatcher.clone()));
+    assert!(futures::poll!(&mut waits).is_pending());
+    dispatcher.step().await.expect("ok");
+    assert_eq!(dispatcher.held().cores, 1000, "he was let in and does not know it yet");
+    drop(waits);
+    assert_eq!(dispatcher.held(), Need::default());
+    assert!(world.runtime.orders().is_empty());
+}
+
+#[tokio::test]
+async fn one_who_waits_too_long_for_room_is_told_so() {
+    let mut world = World::new().await;
+    world.policy.run_time_limit = Duration::from_millis(1);
+    world.serve("a", |_| {}).await;
+    let dispatcher = world.started().await;
+    // Nobody lets him in.
+    assert_eq!(ask(dispatcher.clone()).await, Err(RunFailure::TimedOut(0)));
+    dispatcher.step().await.expect("ok");
+    assert_eq!((dispatcher.held(), world.runtime.orders().len()), (Need::default(), 0));
+}
+
+#[tokio::test]
+async fn what_never_fits_is_refused_at_once() {
+    let world = World::new().await;
+    world.serve("a", |definition| definition.cpu = oscar_model::quantity::Quantity::from_millis(9000)).await;
+    let dispatcher = world.started().await;
+    let refused = ask(dispatcher.clone()).await;
+    assert!(matches!(refused, Err(RunFailure::Failed(sentence)) if sentence.contains("invalid workload")));
+}
+
+#[tokio::test]
+async fn a_run_that_a_dead_manager_left_is_ended_by_the_next() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    let dispatcher = world.started().await;
+    let (caller, run) = started(&world, &dispatcher).await;
+    let next = world.started().await;
+    assert_eq!(next.held(), Need::default());
+    assert_eq!(world.runtime.present().await, Ok(vec![]), "{run:?}");
+    caller.abort();
+}
