@@ -15,8 +15,13 @@ pub(crate) fn rfc3339_seconds(time: SystemTime) -> String {
 
 /// `2026-06-12T09:05:29.123Z`, of milliseconds since 1970.
 pub(crate) fn rfc3339_millis(millis: u64) -> String {
-    let Moment { date, clock, nanos } = Moment::of(UNIX_EPOCH + Duration::from_millis(millis));
+    let Moment { date, clock, nanos } = Moment::of(at_millis(millis));
     format!("{date}T{clock}.{:03}Z", nanos / 1_000_000)
+}
+
+/// So many milliseconds after the beginning of 1970.
+pub(crate) fn at_millis(millis: u64) -> SystemTime {
+    UNIX_EPOCH.checked_add(Duration::from_millis(millis)).unwrap_or(UNIX_EPOCH)
 }
 
 /// `2026-06-12T09:05:29.12Z`: as many digits as are needed, as Go has it.

@@ -13,8 +13,6 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
 
-use super::traffic::CameFrom;
-
 /// For the head of a request to arrive: slower senders only hold connections.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 
@@ -48,7 +46,6 @@ where
         let _ = stream.set_nodelay(true);
         let service = service.clone().map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
             request.extensions_mut().insert(oscar_store::Peer(from.ip()));
-            request.extensions_mut().insert(CameFrom(from));
             request.map(axum::body::Body::new)
         });
         let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));

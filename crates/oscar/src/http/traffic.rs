@@ -2,7 +2,7 @@
 //! last calls of services.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -12,6 +12,7 @@ use axum::http::Method;
 use axum::response::Response;
 use oscar_api::body::jobs::Execution;
 use oscar_model::identity::Principal;
+use oscar_store::Peer;
 
 use crate::time::rfc3339_nanos;
 
@@ -20,10 +21,6 @@ const MOST_CALLS: usize = 1000;
 
 /// A longer path is no service's.
 const LONGEST_PATH: usize = 256;
-
-/// Where a request came from; the server tells it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CameFrom(pub(super) SocketAddr);
 
 /// Who called; handlers whose calls are remembered tell it with their answer.
 #[derive(Debug, Clone)]
@@ -47,7 +44,7 @@ struct Call {
     at: SystemTime,
     took: Duration,
     status: u16,
-    from: Option<SocketAddr>,
+    from: Option<IpAddr>,
     method: Method,
     path: String,
     user: Option<String>,
@@ -57,7 +54,7 @@ struct Call {
 pub(super) struct Pending {
     at: SystemTime,
     began: Instant,
-    from: Option<SocketAddr>,
+    from: Option<IpAddr>,
     method: Method,
     path: String,
 }
@@ -74,7 +71,7 @@ impl Traffic {
         (request.method() == Method::POST && is_call && path.len() <= LONGEST_PATH).then(|| Pending {
             at: SystemTime::now(),
             began: Instant::now(),
-            from: request.extensions().get::<CameFrom>().map(|from| from.0),
+            from: request.extensions().get::<Peer>().map(|peer| peer.0),
             method: request.method().clone(),
             path: path.to_owned(),
         })
@@ -109,7 +106,7 @@ impl Traffic {
 
 fn print(call: &Call) -> Execution {
     let (timestamp, latency) = (rfc3339_nanos(call.at), go_duration(call.took));
-    let client_ip = call.from.map(|from| from.ip().to_string()).unwrap_or_default();
+    let client_ip = call.from.map(|from| from.to_string()).unwrap_or_default();
     // Upstream's word for somebody it cannot name.
     let user = call.user.clone().unwrap_or_else(|| "nil".to_owned());
     let (status, method, path) = (call.status, call.method.to_string(), call.path.clone());

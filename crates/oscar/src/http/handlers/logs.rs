@@ -16,7 +16,7 @@ use super::super::documented::{ExecutionsRefusals, JobChangeRefusals, JobsRefusa
 use super::extract::{JobInPath, NameInPath, Query, job_name, service_name, undisturbed};
 use super::follow::{Follower, Wish};
 use super::jobs::{dispatcher, page_of};
-use crate::time::rfc3339_seconds;
+use crate::time::{at_millis, rfc3339_seconds};
 
 /// The most that `tailLines` may ask for.
 const MOST_LINES: usize = 100_000;
@@ -163,7 +163,7 @@ async fn forget(app: &App, path: &JobInPath, headers: &HeaderMap) -> Result<Resp
 }
 
 fn state_of(job: &Job) -> JobState {
-    let seconds = |millis: u64| rfc3339_seconds(std::time::UNIX_EPOCH + std::time::Duration::from_millis(millis));
+    let seconds = |millis: u64| rfc3339_seconds(at_millis(millis));
     JobState {
         status: job.phase.as_pod_phase().to_owned(),
         creation_time: Some(seconds(job.accepted_at())),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
@@ -19,7 +18,7 @@ use super::super::caller::authenticate;
 use super::super::documented::MetricsRefusals;
 use super::extract::{NameInPath, Query, service_name};
 use super::usage::{Range, Shown, Sums, shown};
-use crate::time::rfc3339_nanos;
+use crate::time::{at_millis, rfc3339_nanos};
 
 /// The metrics of a service, in the order in which they are shown.
 const METRICS: [&str; 6] = [
@@ -256,7 +255,7 @@ fn value(key: &str, sums: &Sums) -> f64 {
 }
 
 fn printed(range: Range) -> (String, String) {
-    let time = |millis| rfc3339_nanos(UNIX_EPOCH + Duration::from_millis(millis));
+    let time = |millis| rfc3339_nanos(at_millis(millis));
     (time(range.start), time(range.end))
 }
 
