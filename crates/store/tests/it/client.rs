@@ -15,7 +15,7 @@ use rusty_s3::{Bucket, Credentials, UrlStyle};
 
 use crate::support::{ROOT, ROOT_SECRET};
 
-const VALID: Duration = Duration::from_secs(600);
+const VALID: Duration = Duration::from_mins(10);
 
 pub(crate) struct Client {
     address: SocketAddr,

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
@@ -106,13 +106,19 @@ async fn check(folder: &Path, ledger: &mut Ledger) {
         assert_eq!(stat.etag, etag(&body), "{key} is torn");
         files += usize::from(body.len() > 64 * 1024);
         let (known, open) = (ledger.acknowledged.get(&key), ledger.open.remove(&key));
-        assert!(known == Some(&stat.etag) || open.as_ref() == Some(&stat.etag), "{key} is neither the last nor the cut off");
+        assert!(
+            known == Some(&stat.etag) || open.as_ref() == Some(&stat.etag),
+            "{key} is neither the last nor the cut off"
+        );
         assert!(events.iter().any(|event| event.version == stat.version), "{key} has no event");
         ledger.acknowledged.insert(key.clone(), stat.etag);
     }
     for (key, tags) in &ledger.versions {
         for tag in tags {
-            assert!(events.iter().any(|event| event.key == *key && event.etag == *tag), "an upload of {key} was not told");
+            assert!(
+                events.iter().any(|event| event.key == *key && event.etag == *tag),
+                "an upload of {key} was not told"
+            );
         }
     }
     ledger.open.clear();

@@ -91,7 +91,7 @@ async fn every_way_of_making_an_object_is_an_upload() {
         key: "in/signed ä".to_owned(),
         upload: true,
         content_type: None,
-        valid_for: std::time::Duration::from_secs(60),
+        valid_for: std::time::Duration::from_mins(1),
     };
     let url = store.presign(&wanted).await.expect("an address");
     let body = http_body_util::Full::from("signed");
@@ -118,8 +118,7 @@ async fn events_wait_for_the_next_start() {
     assert_eq!(waiting(&store).await, before);
     settle_all(&store).await;
     assert!(store.arrival().now_or_never().is_none(), "nothing came");
-    let (answer, ()) =
-        futures::join!(async { Client::root(address).put("data", "in/b", "x").await }, store.arrival());
+    let (answer, ()) = futures::join!(async { Client::root(address).put("data", "in/b", "x").await }, store.arrival());
     assert_eq!(answer.status, 200);
     assert_eq!(Client::root(address).put("data", "in/c", "x").await.status, 200);
     assert!(store.arrival().now_or_never().is_some(), "what came while nobody listened is not missed");

@@ -4,7 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
-use oscar_engine::ports::buckets::{Bucket, Buckets as _, Grant, Keys, STAGING_BUCKET, Subscription, Uploads as _, Verb};
+use oscar_engine::ports::buckets::{
+    Bucket, Buckets as _, Grant, Keys, STAGING_BUCKET, Subscription, Uploads as _, Verb,
+};
 use oscar_model::identity::Owner;
 use oscar_model::service::Visibility;
 
@@ -16,7 +18,7 @@ fn mk_grant(bucket: &str, prefix: &str, verbs: &[Verb]) -> Grant {
 }
 
 fn in_an_hour() -> SystemTime {
-    SystemTime::now() + Duration::from_secs(3600)
+    SystemTime::now() + Duration::from_hours(1)
 }
 
 async fn mk_scoped(served: &Served, grants: &[Grant]) -> (Keys, Client) {

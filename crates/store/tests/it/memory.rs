@@ -37,7 +37,9 @@ async fn a_large_object_passes_through_little_memory() {
     let server = mk_server(folder.path()).await;
     let client = Client::root(server.address);
     assert_eq!(client.put("data", "first", "x").await.status, 200);
-    let Some(before) = peak(server.pid()) else { return skip!("this system does not tell how much memory a process had") };
+    let Some(before) = peak(server.pid()) else {
+        return skip!("this system does not tell how much memory a process had");
+    };
     let chunk = Bytes::from(vec![9; MIB]);
     let body = futures::stream::iter((0..LARGE / MIB).map(move |_| chunk.clone()));
     assert_eq!(client.put_stream("data", "large", LARGE as u64, body).await.status, 200);
@@ -57,11 +59,13 @@ async fn a_body_that_is_one_single_chunk_is_not_held_as_one() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let server = mk_server(folder.path()).await;
     assert_eq!(Client::root(server.address).put("data", "first", "x").await.status, 200);
-    let Some(before) = peak(server.pid()) else { return skip!("this system does not tell how much memory a process had") };
+    let Some(before) = peak(server.pid()) else {
+        return skip!("this system does not tell how much memory a process had");
+    };
     let url = format!("http://{}", server.address);
     let output = tokio::task::spawn_blocking(move || {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/one_chunk.py");
-        python.run(&script, &[("S3_URL", &url), ("S3_KEY", ROOT), ("S3_SECRET", ROOT_SECRET)])
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/streams.py");
+        python.run(&script, &[("S3_URL", &url), ("S3_KEY", ROOT), ("S3_SECRET", ROOT_SECRET), ("S3_TEST", "huge")])
     });
     let output = output.await.expect("the script ran");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

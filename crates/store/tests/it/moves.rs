@@ -42,7 +42,11 @@ async fn a_commit_moves_all_and_is_heard_of_once() {
     let large = Bytes::from(vec![3; 300_000]);
     stage(store, "job-1/a", "small").await;
     stage(store, "job-1/b", large.clone()).await;
-    let moves = [mk_move("job-1", "job-1/a", "out/a"), mk_move("job-1", "job-1/b", "out/b"), mk_move("job-1", "job-1/b", "out/copy")];
+    let moves = [
+        mk_move("job-1", "job-1/a", "out/a"),
+        mk_move("job-1", "job-1/b", "out/b"),
+        mk_move("job-1", "job-1/b", "out/copy"),
+    ];
     store.commit(&moves).await.expect("committed");
     let root = Client::root(served.address);
     assert_eq!(root.get("data", "out/a").await.text(), "small");
@@ -179,7 +183,10 @@ async fn check_after_kill(folder: &Path, staged: u64, committed: Option<u64>) {
             present += usize::from(store.stat("data", &one.to_key).await.expect("asked").is_some());
         }
         assert!(present == 0 || present == 2, "job {number} was committed by halves");
-        assert!(present == 2 || committed.is_none_or(|committed| u64::from(number) > committed), "job {number} is lost");
+        assert!(
+            present == 2 || committed.is_none_or(|committed| u64::from(number) > committed),
+            "job {number} is lost"
+        );
         store.commit(&moves).await.expect("the rest of it, if any");
         for (one, size) in moves.iter().zip(sizes) {
             let stat = store.stat("data", &one.to_key).await.expect("asked").expect("there");

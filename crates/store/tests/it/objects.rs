@@ -44,7 +44,8 @@ async fn a_reader_keeps_the_object_that_he_began_with() {
     let served = Served::start().await;
     let store = &served.store;
     store.ensure(&mk_bucket("data", Owner::Admin)).await.expect("made");
-    let body = Bytes::from((0..4_000_000u32).map(|number| u8::try_from(number % 251).expect("small")).collect::<Vec<_>>());
+    let body =
+        Bytes::from((0..4_000_000u32).map(|number| u8::try_from(number % 251).expect("small")).collect::<Vec<_>>());
     store.put_bytes("data", "k", body.clone(), "a/b").await.expect("put");
     let (stat, stream) = store.get_stream("data", "k").await.expect("an object");
     assert_eq!((stat.bytes, stat.content_type.as_str(), stream.bytes_left()), (4_000_000, "a/b", 4_000_000));
@@ -85,7 +86,7 @@ async fn an_address_is_signed_for_the_public_endpoint_and_its_content_type() {
         key: "a b/ä+%.txt".to_owned(),
         upload,
         content_type: Some(content_type.to_owned()),
-        valid_for: std::time::Duration::from_secs(60),
+        valid_for: std::time::Duration::from_mins(1),
     };
     let put = served.store.presign(&mk(true, "")).await.expect("an address");
     assert!(put.starts_with(&format!("{}/data/", served.url())), "{put}");
@@ -93,9 +94,13 @@ async fn an_address_is_signed_for_the_public_endpoint_and_its_content_type() {
     assert_eq!(answer.expect("an answer").status, 200);
     let get = served.store.presign(&mk(false, "text/x-made")).await.expect("an address");
     let answer = send(served.address, Method::GET, &get, None, Empty::new()).await.expect("an answer");
-    assert_eq!((answer.text().as_str(), &answer.headers["content-type"]), ("hello", &"text/x-made".parse().expect("a type")));
+    assert_eq!(
+        (answer.text().as_str(), &answer.headers["content-type"]),
+        ("hello", &"text/x-made".parse().expect("a type"))
+    );
     let bound = served.store.presign(&mk(true, "text/csv")).await.expect("an address");
-    let answer = send(served.address, Method::PUT, &bound, None, http_body_util::Full::from("x")).await.expect("an answer");
+    let answer =
+        send(served.address, Method::PUT, &bound, None, http_body_util::Full::from("x")).await.expect("an answer");
     assert_eq!(answer.status, 403, "without the content type that was signed");
 }
 
@@ -112,7 +117,11 @@ async fn browsers_are_let_in_by_their_signature() {
         tower::ServiceExt::oneshot(service, request).await.expect("never fails")
     };
     let origin = ("origin", "https://console.example.org");
-    let asked = [origin, ("access-control-request-method", "PUT"), ("access-control-request-headers", "authorization,x-amz-date")];
+    let asked = [
+        origin,
+        ("access-control-request-method", "PUT"),
+        ("access-control-request-headers", "authorization,x-amz-date"),
+    ];
     let answer = ask(Method::OPTIONS, &asked).await;
     assert_eq!(answer.status(), 204);
     assert_eq!(answer.headers()["access-control-allow-origin"], "*");
@@ -126,11 +135,15 @@ async fn browsers_are_let_in_by_their_signature() {
 }
 
 trait ToStd {
-    fn map_err_to_std(self) -> http_body_util::combinators::MapErr<Empty<Bytes>, fn(std::convert::Infallible) -> s3s::StdError>;
+    fn map_err_to_std(
+        self,
+    ) -> http_body_util::combinators::MapErr<Empty<Bytes>, fn(std::convert::Infallible) -> s3s::StdError>;
 }
 
 impl ToStd for Empty<Bytes> {
-    fn map_err_to_std(self) -> http_body_util::combinators::MapErr<Self, fn(std::convert::Infallible) -> s3s::StdError> {
+    fn map_err_to_std(
+        self,
+    ) -> http_body_util::combinators::MapErr<Self, fn(std::convert::Infallible) -> s3s::StdError> {
         http_body_util::BodyExt::map_err(self, |never| match never {})
     }
 }
@@ -145,7 +158,8 @@ async fn a_folder_is_one_store_and_no_other_program() {
     assert!(store.ensure(&mk_bucket("late", Owner::Admin)).await.is_err(), "closed is closed");
     drop(store);
     let foreign = tempfile::TempDir::new().expect("a folder");
-    std::fs::write(foreign.path().join("objects.db"), "this is no database, but long enough to be one ".repeat(100)).expect("written");
+    std::fs::write(foreign.path().join("objects.db"), "this is no database, but long enough to be one ".repeat(100))
+        .expect("written");
     let refused = Store::open(mk_options(foreign.path(), "http://localhost")).await;
     assert!(matches!(refused.err(), Some(OpenError::Corrupt { .. })));
     let not_a_folder = foreign.path().join("objects.db");

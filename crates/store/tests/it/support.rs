@@ -130,10 +130,10 @@ impl Served {
     /// Files are removed in the background.
     pub(crate) async fn wait_for_files(&self, wanted: usize) {
         let folder = self.folder.path().to_owned();
-        let waited = tokio::task::spawn_blocking(move || {
+        let task = tokio::task::spawn_blocking(move || {
             let limit = std::time::Duration::from_secs(30);
             oscar_testkit::eventually("files to be removed", limit, || (files_in(&folder) == wanted).then_some(()));
         });
-        waited.await.expect("they were");
+        task.await.expect("they were");
     }
 }
