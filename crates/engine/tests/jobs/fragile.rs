@@ -182,6 +182,9 @@ impl Buckets for Fragile<MemoryBuckets> {
     async fn set_visibility(&self, name: &str, to: Visibility, allowed: &[Subject]) -> Result<(), StoreError> {
         self.fuse.stored(self.inner.set_visibility(name, to, allowed)).await
     }
+    async fn release(&self, name: &str) -> Result<(), StoreError> {
+        self.fuse.stored(self.inner.release(name)).await
+    }
     async fn remove(&self, name: &str) -> Result<(), StoreError> {
         self.fuse.stored(self.inner.remove(name)).await
     }
