@@ -250,6 +250,9 @@ impl Manager {
             if terms.dry_run {
                 return Ok(Some(change));
             }
+            if terms.keep_data {
+                self.keep_buckets(&stored.service).await?;
+            }
             // Exactly what was judged is removed: the name may be somebody else's by now.
             let _turn = self.turns.take(name).await;
             match self.remove_stored(&stored, &terms).await {

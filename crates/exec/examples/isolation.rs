@@ -18,7 +18,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         match &way.result {
             Ok(description) => {
                 println!("{}: works, with {}; {}", way.kind, description.with, description.limits);
-                description.weaknesses.iter().for_each(|weakness| println!("  but {weakness}"));
+                for weakness in &description.weaknesses {
+                    println!("  but {weakness}");
+                }
             }
             Err(why) => println!("{}: does not work: {why}", way.kind),
         }

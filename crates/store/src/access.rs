@@ -112,9 +112,12 @@ fn scope_allows(grants: &[Grant], bucket: &str, act: Act<'_>) -> bool {
         Act::Look => return grants.iter().any(|grant| grant.bucket == bucket),
         Act::RemoveBucket => return false,
     };
-    grants
-        .iter()
-        .any(|grant| grant.bucket == bucket && text.starts_with(grant.prefix.as_str()) && grant.verbs.contains(&verb))
+    let covers = |prefix: &str| match prefix {
+        "" => true,
+        folder if folder.ends_with('/') => text.starts_with(folder),
+        object => text == object,
+    };
+    grants.iter().any(|grant| grant.bucket == bucket && covers(&grant.prefix) && grant.verbs.contains(&verb))
 }
 
 #[cfg(test)]

@@ -81,6 +81,15 @@ pub(crate) fn set_visibility(
     Ok(())
 }
 
+pub(crate) fn release(batch: &mut Batch<'_>, name: &str) -> Result<(), Failure> {
+    refuse_staging(name)?;
+    let mut entry = bucket_named(batch, name)?.ok_or(Refusal::NoSuchBucket)?;
+    batch.sql.prepare_cached("UPDATE buckets SET from_service = NULL WHERE id = ?1")?.execute(params![entry.id])?;
+    entry.from_service = None;
+    batch.show(move |directory| directory.put_bucket(entry));
+    Ok(())
+}
+
 pub(crate) fn set_tags(batch: &mut Batch<'_>, name: &str, tags: &BTreeMap<String, String>) -> Result<(), Failure> {
     let entry = bucket_named(batch, name)?.ok_or(Refusal::NoSuchBucket)?;
     batch

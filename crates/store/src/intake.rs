@@ -139,7 +139,9 @@ impl Held {
             return chunks.remove(0);
         }
         let mut joined = BytesMut::with_capacity(self.bytes);
-        chunks.iter().for_each(|chunk| joined.extend_from_slice(chunk));
+        for chunk in &chunks {
+            joined.extend_from_slice(chunk);
+        }
         joined.freeze()
     }
 }
@@ -152,7 +154,7 @@ struct Sink {
 }
 
 enum Stage {
-    Idle(File, Sums),
+    Idle(Box<(File, Sums)>),
     Busy(JoinHandle<io::Result<(File, Sums)>>),
 }
 
@@ -160,7 +162,7 @@ impl Sink {
     async fn create(files: &Arc<Files>, sums: Sums) -> Result<Self, Refusal> {
         let maker = Arc::clone(files);
         let (file, unnamed) = blocking(move || maker.create()).await?;
-        Ok(Self { files: Arc::clone(files), unnamed, stage: Some(Stage::Idle(file, sums)) })
+        Ok(Self { files: Arc::clone(files), unnamed, stage: Some(Stage::Idle(Box::new((file, sums)))) })
     }
 
     async fn write(&mut self, chunks: Vec<Bytes>) -> Result<(), Refusal> {
@@ -188,7 +190,7 @@ impl Sink {
 
     async fn settle(&mut self) -> Result<(File, Sums), Refusal> {
         match self.stage.take() {
-            Some(Stage::Idle(file, sums)) => Ok((file, sums)),
+            Some(Stage::Idle(idle)) => Ok(*idle),
             Some(Stage::Busy(task)) => flatten(task.await),
             None => Err(Refusal::Incomplete),
         }

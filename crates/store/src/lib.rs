@@ -29,6 +29,8 @@ mod presign;
 mod record;
 mod s3;
 mod store;
+#[cfg(test)]
+mod trouble;
 mod writer;
 
 pub use content::ContentStream;

@@ -283,7 +283,9 @@ fn whole_checksums(upload: &Upload, parts: &[&Part]) -> Result<Checksums, Refusa
     let sums: Vec<Vec<u8>> = parts.iter().map(of_part).collect::<Option<_>>().ok_or(Refusal::BadPart)?;
     let value = if upload.composite {
         let mut hasher: ChecksumHasher = checksums::hasher([algorithm.as_str()]);
-        sums.iter().for_each(|sum| hasher.update(sum));
+        for sum in &sums {
+            hasher.update(sum);
+        }
         let of_sums = checksums::from_dto(&hasher.finalize());
         let sum = of_sums.values.get(algorithm).ok_or(Refusal::BadPart)?;
         format!("{sum}-{}", parts.len())

@@ -189,7 +189,9 @@ pub(crate) fn drop_content(batch: &mut Batch<'_>, content: i64) -> Result<(), Fa
     }
     let files: Vec<i64> = segments(&batch.sql, content)?.into_iter().map(|segment| segment.file).collect();
     batch.sql.prepare_cached("DELETE FROM segments WHERE content = ?1")?.execute([content])?;
-    files.into_iter().for_each(|file| batch.leave_file(file));
+    for file in files {
+        batch.leave_file(file);
+    }
     Ok(())
 }
 
@@ -230,12 +232,13 @@ impl ReadConditions {
     /// `Err(true)` means "not modified" rather than "does not hold".
     pub(crate) fn check(&self, etag: &str, modified: i64) -> Result<(), bool> {
         let modified = modified - modified.rem_euclid(1000);
-        match &self.tags.if_match {
-            Some(wanted) if !wanted.matches(etag) => return Err(false),
-            // A tag that matches outweighs the date.
-            Some(_) => {}
-            None if self.unmodified_since.is_some_and(|since| modified > since) => return Err(false),
-            None => {}
+        // A tag outweighs a date.
+        let holds = match &self.tags.if_match {
+            Some(wanted) => wanted.matches(etag),
+            None => self.unmodified_since.is_none_or(|since| modified <= since),
+        };
+        if !holds {
+            return Err(false);
         }
         match &self.tags.if_none_match {
             Some(unwanted) if unwanted.matches(etag) => Err(true),

@@ -59,6 +59,11 @@ impl Buckets for Store {
         self.change(move |batch| bucket_changes::set_visibility(batch, &name, visibility, &allowed)).await
     }
 
+    async fn release(&self, name: &str) -> Result<(), StoreError> {
+        let name = name.to_owned();
+        self.change(move |batch| bucket_changes::release(batch, &name)).await
+    }
+
     async fn remove(&self, name: &str) -> Result<(), StoreError> {
         let name = name.to_owned();
         let id = self.change(move |batch| bucket_changes::bury(batch, &name)).await?;

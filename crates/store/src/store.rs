@@ -39,7 +39,7 @@ const DATA: &str = "data";
 /// The key that signs addresses. Nobody is told its secret.
 pub(crate) const MANAGER_KEY: &str = "oscar-manager";
 /// Uploads in parts that nobody finished, and notes about moves, are kept this long.
-const LEFTOVERS: Duration = Duration::from_secs(7 * 24 * 3600);
+const LEFTOVERS: Duration = Duration::from_hours(7 * 24);
 
 /// An open store. Clones are the same store.
 #[derive(Clone)]

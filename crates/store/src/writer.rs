@@ -38,6 +38,9 @@ impl From<Refusal> for Failure {
     }
 }
 
+/// Shows a committed change to readers.
+type Show = Box<dyn FnOnce(&mut Directory)>;
+
 /// A transaction, and what has to be done when it is committed.
 pub(crate) struct Batch<'a> {
     pub(crate) sql: Transaction<'a>,
@@ -52,7 +55,7 @@ struct After {
     named: Vec<Arc<Unnamed>>,
     /// Files that a change may have left without a row.
     left: Vec<FileId>,
-    shown: Vec<Box<dyn FnOnce(&mut Directory)>>,
+    shown: Vec<Show>,
     has_events: bool,
 }
 
@@ -216,7 +219,9 @@ fn commit(parts: &mut Parts, mut jobs: Vec<Box<dyn Job>>) {
                 after.named.iter().for_each(|file| file.keep());
             }
             let error = of_sql(&error);
-            jobs.into_iter().for_each(|job| job.fail(error.clone()));
+            for job in jobs {
+                job.fail(error.clone());
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use oscar_model::access::{Action, decide};
 use oscar_model::identity::{Owner, Principal, Subject};
 use oscar_model::job::admission::Waiting;
-use oscar_model::job::{Event, Job, JobName, ObjectRef, Source, Submission};
+use oscar_model::job::{Event, Job, JobName, Need, ObjectRef, Source, Submission};
 use oscar_model::name::ServiceName;
 use oscar_model::service::Service;
 use sha2::{Digest as _, Sha256};
@@ -123,6 +123,29 @@ impl Dispatcher {
     }
 
     /// Goes on when the caller goes away: a job that is stored must be in its line too.
+    /// What can never fit is said at once, and does not wait for ever.
+    async fn refuse_impossible(&self, job: &Job, waiting: &Waiting) -> bool {
+        let (capacity, possible) = {
+            let memory = self.memory();
+            (memory.queue.capacity(), memory.queue.is_possible(&waiting.need, &waiting.limit))
+        };
+        if possible || capacity == Need::default() {
+            return false;
+        }
+        let mebibytes = |bytes: i64| bytes >> 20;
+        let reason = format!(
+            "it needs {} millicores, {} MiB and {} GPUs, and this cluster has {}, {} and {}; or the limits of its \
+             service are below what one run needs",
+            waiting.need.cores,
+            mebibytes(waiting.need.bytes),
+            waiting.need.gpus,
+            capacity.cores,
+            mebibytes(capacity.bytes),
+            capacity.gpus
+        );
+        matches!(self.advance(job, Event::Refuse { reason }).await, Ok(Some(_)))
+    }
+
     async fn accept(self: &Arc<Self>, service: &Service, new: NewJob) -> Result<Accepted, Failure> {
         let waiting = Waiting {
             job: new.job.name.clone(),
@@ -134,8 +157,10 @@ impl Dispatcher {
         };
         let dispatcher = self.clone();
         let task = tokio::spawn(async move {
+            let job = new.job.clone();
             let accepted = dispatcher.jobs.accept(new).await;
             match &accepted {
+                Ok(Accepted::New) if dispatcher.refuse_impossible(&job, &waiting).await => {}
                 Ok(Accepted::New) => {
                     dispatcher.memory().queue.push(waiting);
                     dispatcher.wake.notify_one();

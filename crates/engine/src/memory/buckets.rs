@@ -189,6 +189,12 @@ impl Buckets for MemoryBuckets {
         Ok(())
     }
 
+    async fn release(&self, name: &str) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.buckets.get_mut(name).ok_or(StoreError::NotFound)?.from_service = None;
+        Ok(())
+    }
+
     async fn remove(&self, name: &str) -> Result<(), StoreError> {
         let mut state = self.state();
         state.buckets.remove(name).ok_or(StoreError::NotFound)?;

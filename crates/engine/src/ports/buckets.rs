@@ -50,6 +50,9 @@ pub trait Buckets: Send + Sync {
         allowed_users: &[Subject],
     ) -> Result<(), StoreError>;
 
+    /// The bucket belongs to no service any more, and stays when that service goes.
+    async fn release(&self, name: &str) -> Result<(), StoreError>;
+
     /// Removes the bucket with everything in it.
     async fn remove(&self, name: &str) -> Result<(), StoreError>;
 
@@ -166,7 +169,7 @@ pub struct Keys {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub bucket: String,
-    /// Blank is the whole bucket.
+    /// Blank is the whole bucket; with a slash at its end a folder; otherwise one object.
     pub prefix: String,
     pub verbs: Vec<Verb>,
 }

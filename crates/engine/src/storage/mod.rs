@@ -6,10 +6,11 @@ mod wanted;
 
 pub use buckets::BucketWish;
 pub use furnished::Furnished;
+use wanted::Wanted;
 
 use oscar_model::fault::{Faults, quoted};
 use oscar_model::identity::Owner;
-use oscar_model::service::Definition;
+use oscar_model::service::{Definition, Service};
 
 use crate::failure::Failure;
 use crate::jobs::place_of;
@@ -17,6 +18,18 @@ use crate::manager::Manager;
 use crate::ports::buckets::STAGING_BUCKET;
 
 impl Manager {
+    /// The buckets that were made for a service stay when it goes.
+    pub(crate) async fn keep_buckets(&self, service: &Service) -> Result<(), Failure> {
+        let Some(jobs) = &self.jobs else { return Ok(()) };
+        for name in Wanted::of(&service.definition).buckets.keys() {
+            let bucket = jobs.buckets().get(name).await?;
+            if bucket.and_then(|bucket| bucket.from_service).as_deref() == Some(service.name().as_str()) {
+                jobs.buckets().release(name).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Faults of paths that name buckets of somebody else.
     pub(crate) async fn judge_buckets(&self, definition: &Definition, owner: &Owner) -> Result<Faults, Failure> {
         let mut faults = Faults::default();

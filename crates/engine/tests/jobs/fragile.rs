@@ -17,7 +17,7 @@ use oscar_model::service::Visibility;
 use tokio::sync::Notify;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mishap {
+pub(crate) enum Mishap {
     /// The manager is gone: nothing it waits for comes back.
     Crash,
     /// The call says that it did not work.
@@ -25,7 +25,7 @@ pub enum Mishap {
 }
 
 /// Counts calls, and lets something go wrong at one of them.
-pub struct Fuse {
+pub(crate) struct Fuse {
     calls: AtomicUsize,
     at: AtomicUsize,
     when: When,
@@ -35,7 +35,7 @@ pub struct Fuse {
 }
 
 impl Fuse {
-    pub fn new(at: usize, when: When, mishap: Mishap) -> Arc<Self> {
+    pub(crate) fn new(at: usize, when: When, mishap: Mishap) -> Arc<Self> {
         Arc::new(Self {
             calls: AtomicUsize::new(0),
             at: AtomicUsize::new(at),
@@ -46,17 +46,17 @@ impl Fuse {
         })
     }
 
-    pub fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 
     /// Nothing goes wrong from now on.
-    pub fn disarm(&self) {
+    pub(crate) fn disarm(&self) {
         self.at.store(usize::MAX, Ordering::SeqCst);
     }
 
     /// Resolves when the manager crashed.
-    pub async fn death(&self) {
+    pub(crate) async fn death(&self) {
         self.death.notified().await;
     }
 
@@ -95,9 +95,9 @@ impl Fuse {
     }
 }
 
-pub struct Fragile<T> {
-    pub inner: Arc<T>,
-    pub fuse: Arc<Fuse>,
+pub(crate) struct Fragile<T> {
+    pub(crate) inner: Arc<T>,
+    pub(crate) fuse: Arc<Fuse>,
 }
 
 #[async_trait]
@@ -181,6 +181,9 @@ impl Buckets for Fragile<MemoryBuckets> {
     }
     async fn set_visibility(&self, name: &str, to: Visibility, allowed: &[Subject]) -> Result<(), StoreError> {
         self.fuse.stored(self.inner.set_visibility(name, to, allowed)).await
+    }
+    async fn release(&self, name: &str) -> Result<(), StoreError> {
+        self.fuse.stored(self.inner.release(name)).await
     }
     async fn remove(&self, name: &str) -> Result<(), StoreError> {
         self.fuse.stored(self.inner.remove(name)).await

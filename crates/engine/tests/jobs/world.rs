@@ -20,19 +20,19 @@ use oscar_model::quantity::Quantity;
 use oscar_model::service::storage::{ProviderRef, StorageIo};
 use oscar_model::service::{Definition, Sensitive, Visibility};
 
-pub struct World {
-    pub services: Arc<MemoryServices>,
-    pub jobs: Arc<MemoryJobs>,
-    pub runtime: Arc<MemoryRuntime>,
-    pub buckets: Arc<MemoryBuckets>,
+pub(crate) struct World {
+    pub(crate) services: Arc<MemoryServices>,
+    pub(crate) jobs: Arc<MemoryJobs>,
+    pub(crate) runtime: Arc<MemoryRuntime>,
+    pub(crate) buckets: Arc<MemoryBuckets>,
     entropy: Arc<SeededEntropy>,
-    pub policy: JobPolicy,
+    pub(crate) policy: JobPolicy,
 }
 
-pub const NOW: u64 = 1_700_000_000_000;
+pub(crate) const NOW: u64 = 1_700_000_000_000;
 
 impl World {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let world = Self {
             services: Arc::default(),
             jobs: Arc::default(),
@@ -47,7 +47,7 @@ impl World {
         world
     }
 
-    pub async fn ensure_bucket(&self, name: &str, owner: &str) {
+    pub(crate) async fn ensure_bucket(&self, name: &str, owner: &str) {
         let bucket = Bucket {
             name: name.to_owned(),
             owner: mk_owner(owner),
@@ -59,7 +59,7 @@ impl World {
     }
 
     /// A service of alice's that needs one core of the four, and writes to the bucket `results`.
-    pub async fn serve(&self, name: &str, change: impl FnOnce(&mut Definition)) {
+    pub(crate) async fn serve(&self, name: &str, change: impl FnOnce(&mut Definition)) {
         let mut service = mk_service(name, &mk_owner("alice"));
         let definition = &mut service.definition;
         definition.cpu = Quantity::from_millis(1000);
@@ -76,11 +76,11 @@ impl World {
         self.services.create(service, Sensitive::default()).await.expect("made");
     }
 
-    pub fn dispatcher(&self) -> Arc<Dispatcher> {
+    pub(crate) fn dispatcher(&self) -> Arc<Dispatcher> {
         self.dispatcher_on(self.jobs.clone(), self.runtime.clone(), self.buckets.clone())
     }
 
-    pub fn dispatcher_on(
+    pub(crate) fn dispatcher_on(
         &self,
         jobs: Arc<dyn Jobs>,
         runtime: Arc<dyn Runtime>,
@@ -99,22 +99,22 @@ impl World {
     }
 
     /// A manager that has looked at what there is.
-    pub async fn started(&self) -> Arc<Dispatcher> {
+    pub(crate) async fn started(&self) -> Arc<Dispatcher> {
         let dispatcher = self.dispatcher();
         dispatcher.recover().await.expect("recovered");
         dispatcher
     }
 
-    pub async fn job(&self, name: &JobName) -> Job {
+    pub(crate) async fn job(&self, name: &JobName) -> Job {
         self.jobs.get(name).await.expect("read").expect("there")
     }
 
-    pub fn order(&self, run: &RunId) -> Order {
+    pub(crate) fn order(&self, run: &RunId) -> Order {
         self.runtime.orders().into_iter().find(|order| order.run == *run).expect("it was started")
     }
 
     /// The script ends well, with one output that it staged with its own key.
-    pub fn succeed(&self, run: &RunId) {
+    pub(crate) fn succeed(&self, run: &RunId) {
         let order = self.order(run);
         let Outputs::Staged { bucket, prefix } = &order.outputs else { panic!("it stages: {order:?}") };
         let staged = format!("{prefix}out.txt");
@@ -136,35 +136,35 @@ impl World {
     }
 
     /// Objects that attempts left and nobody put in place.
-    pub async fn staged(&self) -> usize {
+    pub(crate) async fn staged(&self) -> usize {
         self.buckets.objects(STAGING_BUCKET, None, 100).await.expect("listed").objects.len()
     }
 }
 
-pub fn mk_ended(exit: Exit, outputs: Vec<Output>) -> Ended {
+pub(crate) fn mk_ended(exit: Exit, outputs: Vec<Output>) -> Ended {
     Ended { exit, outputs, began: Some(NOW), ended: NOW + 5 }
 }
 
-pub fn user(subject: &str) -> Principal {
+pub(crate) fn user(subject: &str) -> Principal {
     Principal::User(mk_user(subject))
 }
 
-pub fn name(text: &str) -> ServiceName {
+pub(crate) fn name(text: &str) -> ServiceName {
     ServiceName::parse(text).expect("valid")
 }
 
-pub fn run(job: &JobName, attempt: u32) -> RunId {
+pub(crate) fn run(job: &JobName, attempt: u32) -> RunId {
     RunId { job: job.clone(), attempt }
 }
 
-pub fn call(service: &str) -> Call {
+pub(crate) fn call(service: &str) -> Call {
     Call { service: name(service), event: Arc::from(&b"{}"[..]), input: None, idempotency_key: None }
 }
 
-pub fn keyed(service: &str, key: &str) -> Call {
+pub(crate) fn keyed(service: &str, key: &str) -> Call {
     Call { idempotency_key: Some(key.to_owned()), ..call(service) }
 }
 
-pub fn reading(service: &str, bucket: &str) -> Call {
+pub(crate) fn reading(service: &str, bucket: &str) -> Call {
     Call { input: Some(ObjectRef { bucket: bucket.to_owned(), key: "in/a".to_owned() }), ..call(service) }
 }

@@ -2,7 +2,18 @@
 
 use std::sync::Arc;
 
-use s3s::dto::*;
+use s3s::dto::{
+    AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput, CompleteMultipartUploadOutput,
+    CopyObjectInput, CopyObjectOutput, CreateBucketInput, CreateBucketOutput, CreateMultipartUploadInput,
+    CreateMultipartUploadOutput, DeleteBucketInput, DeleteBucketOutput, DeleteObjectInput, DeleteObjectOutput,
+    DeleteObjectTaggingInput, DeleteObjectTaggingOutput, DeleteObjectsInput, DeleteObjectsOutput,
+    GetBucketLocationInput, GetBucketLocationOutput, GetObjectInput, GetObjectOutput, GetObjectTaggingInput,
+    GetObjectTaggingOutput, HeadBucketInput, HeadBucketOutput, HeadObjectInput, HeadObjectOutput, ListBucketsInput,
+    ListBucketsOutput, ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectsInput, ListObjectsOutput,
+    ListObjectsV2Input, ListObjectsV2Output, ListPartsInput, ListPartsOutput, PutObjectInput, PutObjectOutput,
+    PutObjectTaggingInput, PutObjectTaggingOutput, UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput,
+    UploadPartOutput,
+};
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::endpoint::Peer;
@@ -44,9 +55,8 @@ impl Api {
         let refuse = |refusal: Refusal| Err(S3Error::from(refusal));
         match self.store.bucket(bucket) {
             Some(entry) if caller.kind.may(&entry.door, act) => Ok(entry),
-            Some(_) => refuse(Refusal::Denied),
             None if caller.kind.may_miss(bucket, act) => refuse(Refusal::NoSuchBucket),
-            None => refuse(Refusal::Denied),
+            _ => refuse(Refusal::Denied),
         }
     }
 }

@@ -2,8 +2,12 @@
 
 use oscar_engine::ports::buckets::{self, STAGING_BUCKET};
 use oscar_model::service::Visibility;
-use s3s::dto::*;
-use s3s::{S3Error, S3Request, S3Response, S3Result};
+use s3s::dto::{
+    Bucket, BucketCannedACL, BucketLocationConstraint, CreateBucketInput, CreateBucketOutput, DeleteBucketInput,
+    DeleteBucketOutput, GetBucketLocationInput, GetBucketLocationOutput, HeadBucketInput, HeadBucketOutput,
+    ListBucketsInput, ListBucketsOutput, Owner,
+};
+use s3s::{S3Request, S3Response, S3Result};
 
 use super::api::Api;
 use super::convert::{not_implemented, timestamp};
@@ -96,7 +100,7 @@ pub(super) async fn get_bucket_location(
     request: S3Request<GetBucketLocationInput>,
 ) -> S3Result<S3Response<GetBucketLocationOutput>> {
     let caller = api.caller(&request)?;
-    api.enter(&caller, &request.input.bucket, Act::Look).map_err(S3Error::from)?;
+    api.enter(&caller, &request.input.bucket, Act::Look)?;
     let region = Some(api.store.inner.region.clone()).filter(|region| region != NAMELESS_REGION);
     Ok(S3Response::new(GetBucketLocationOutput { location_constraint: region.map(BucketLocationConstraint::from) }))
 }

@@ -127,7 +127,8 @@ pub(super) fn encoding(given: Option<String>) -> Option<String> {
 }
 
 fn tags_of_header(text: &str) -> S3Result<BTreeMap<String, String>> {
-    let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8().map(|text| text.into_owned());
+    let decode =
+        |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8().map(std::borrow::Cow::into_owned);
     let mut tags = Vec::new();
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

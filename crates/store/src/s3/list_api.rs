@@ -2,7 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use s3s::dto::*;
+use s3s::dto::{
+    CommonPrefix, ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, Object,
+    ObjectStorageClass, Owner,
+};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::api::Api;

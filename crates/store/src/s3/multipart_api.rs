@@ -1,6 +1,12 @@
 //! Uploads in parts over S3.
 
-use s3s::dto::*;
+use s3s::dto::{
+    AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType,
+    CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart, CopyPartResult,
+    CreateMultipartUploadInput, CreateMultipartUploadOutput, ETag, ListMultipartUploadsInput,
+    ListMultipartUploadsOutput, ListPartsInput, ListPartsOutput, MultipartUpload, Part, Range, StorageClass,
+    UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
+};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::api::Api;
@@ -86,7 +92,7 @@ pub(super) async fn upload_part(
     // Parts are always files: completing an upload names them and copies nothing.
     let plan = Plan { limit: LARGEST_BODY, inline: 0, hasher: hasher(algorithms) };
     let received = take_body(api, input.body.take(), input.content_length, plan).await?;
-    let checksums = verify(&received, said, request.trailing_headers.take(), input.content_md5.as_deref())?;
+    let checksums = verify(&received, &said, request.trailing_headers.take(), input.content_md5.as_deref())?;
     let mut output = UploadPartOutput { e_tag: Some(etag(&to_hex(&received.md5))), ..UploadPartOutput::default() };
     declare!(output, checksums);
     let part = NewPart {

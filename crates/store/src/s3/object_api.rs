@@ -3,7 +3,10 @@
 use std::ops::Range as Bytes;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use s3s::dto::*;
+use s3s::dto::{
+    GetObjectInput, GetObjectOutput, GetObjectTaggingInput, GetObjectTaggingOutput, HeadObjectInput, HeadObjectOutput,
+    Range, StreamingBlob,
+};
 use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::api::Api;

@@ -2,7 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use s3s::dto::*;
+use s3s::dto::{
+    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopySource, DeleteObjectInput, DeleteObjectOutput,
+    DeleteObjectTaggingInput, DeleteObjectTaggingOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
+    MetadataDirective, PutObjectInput, PutObjectOutput, PutObjectTaggingInput, PutObjectTaggingOutput, StreamingBlob,
+    TaggingDirective,
+};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, TrailingHeaders};
 
 use super::api::Api;
@@ -50,7 +55,7 @@ pub(super) async fn put_object(
     let algorithms = said.values.keys().map(String::as_str).chain(announced).chain(wanted.as_deref());
     let plan = Plan { limit: LARGEST_BODY, inline: INLINE, hasher: hasher(algorithms) };
     let received = take_body(api, input.body.take(), input.content_length, plan).await?;
-    about.checksums = verify(&received, said, request.trailing_headers.take(), input.content_md5.as_deref())?;
+    about.checksums = verify(&received, &said, request.trailing_headers.take(), input.content_md5.as_deref())?;
 
     let new = NewObject {
         bucket: input.bucket,
@@ -92,12 +97,12 @@ pub(super) async fn take_body(
 /// Returns what is to be kept.
 pub(super) fn verify(
     received: &Received,
-    said: Checksums,
+    said: &Checksums,
     trailers: Option<TrailingHeaders>,
     content_md5: Option<&str>,
 ) -> S3Result<Checksums> {
     let found = from_dto(&received.checksum);
-    compare(&said, &found)?;
+    compare(said, &found)?;
     if let Some(trailers) = trailers.and_then(|trailers| trailers.take()) {
         compare(&from_trailers(&trailers), &found)?;
     }

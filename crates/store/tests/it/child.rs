@@ -22,13 +22,13 @@ fn serves_when_it_is_the_child() {
 }
 
 /// A server in a process of its own, killed at the latest when this is dropped.
-pub struct Serving {
+pub(crate) struct Serving {
     child: Child,
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Serving {
-    pub fn start(folder: &Path) -> Self {
+    pub(crate) fn start(folder: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["child::serves_when_it_is_the_child", "--exact", "--nocapture", "--test-threads=1"])
             .env(FOLDER, folder)
@@ -41,12 +41,12 @@ impl Serving {
         Self { address: address.expect("the child serves"), child }
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// As a power cut would, as far as processes go.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

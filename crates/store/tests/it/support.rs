@@ -18,8 +18,8 @@ use rand::RngCore as _;
 use tempfile::TempDir;
 use tower::ServiceExt as _;
 
-pub const ROOT: &str = "root-key";
-pub const ROOT_SECRET: &str = "root-secret";
+pub(crate) const ROOT: &str = "root-key";
+pub(crate) const ROOT_SECRET: &str = "root-secret";
 
 struct RealTime;
 
@@ -38,7 +38,7 @@ impl Entropy for RealChance {
 }
 
 /// Not secret, but unlike what it seals.
-pub struct Flipped(pub u8);
+pub(crate) struct Flipped(pub(crate) u8);
 
 impl Seal for Flipped {
     fn seal(&self, plain: &[u8]) -> Result<Vec<u8>, SealError> {
@@ -53,7 +53,7 @@ impl Seal for Flipped {
     }
 }
 
-pub fn mk_options(folder: &Path, endpoint: &str) -> Options {
+pub(crate) fn mk_options(folder: &Path, endpoint: &str) -> Options {
     Options {
         folder: folder.to_owned(),
         root: Keys { access_key: ROOT.to_owned(), secret_key: Secret::new(ROOT_SECRET) },
@@ -66,25 +66,25 @@ pub fn mk_options(folder: &Path, endpoint: &str) -> Options {
 }
 
 /// A store that is served on loopback. The folder goes when this does.
-pub struct Served {
-    pub store: Store,
-    pub address: SocketAddr,
-    pub folder: TempDir,
+pub(crate) struct Served {
+    pub(crate) store: Store,
+    pub(crate) address: SocketAddr,
+    pub(crate) folder: TempDir,
 }
 
 impl Served {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let folder = TempDir::new().expect("a folder");
         let (store, address) = serve(folder.path()).await;
         Self { store, address, folder }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 }
 
-pub async fn serve(folder: &Path) -> (Store, SocketAddr) {
+pub(crate) async fn serve(folder: &Path) -> (Store, SocketAddr) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let store = Store::open(mk_options(folder, &format!("http://{address}"))).await.expect("the store opens");
@@ -106,16 +106,34 @@ pub async fn serve(folder: &Path) -> (Store, SocketAddr) {
     (store, address)
 }
 
-pub fn mk_subject(name: &str) -> Subject {
+pub(crate) fn mk_subject(name: &str) -> Subject {
     Subject::parse(name).expect("a subject")
 }
 
-pub fn mk_bucket(name: &str, owner: Owner) -> Bucket {
+pub(crate) fn mk_bucket(name: &str, owner: Owner) -> Bucket {
     Bucket {
         name: name.to_owned(),
         owner,
         visibility: Visibility::Private,
         allowed_users: Vec::new(),
         from_service: None,
+    }
+}
+
+/// Bodies that are files.
+pub(crate) fn files_in(folder: &Path) -> usize {
+    let folders = std::fs::read_dir(folder.join("data")).into_iter().flatten().flatten();
+    folders.map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().count()).sum()
+}
+
+impl Served {
+    /// Files are removed in the background.
+    pub(crate) async fn wait_for_files(&self, wanted: usize) {
+        let folder = self.folder.path().to_owned();
+        let task = tokio::task::spawn_blocking(move || {
+            let limit = std::time::Duration::from_secs(30);
+            oscar_testkit::eventually("files to be removed", limit, || (files_in(&folder) == wanted).then_some(()));
+        });
+        task.await.expect("they were");
     }
 }

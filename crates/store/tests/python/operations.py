@@ -77,7 +77,7 @@ def objects_and_metadata():
     s3.put_object(Bucket="first", Key="folder/object-1", Body=b"new")
     assert s3.get_object(Bucket="first", Key="folder/object-1")["Body"].read() == b"new"
     assert "one" not in s3.head_object(Bucket="first", Key="folder/object-1")["Metadata"]
-    assert [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]] == ["first"]
+    assert [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]] == ["data", "first"]
     s3.head_bucket(Bucket="first")
     assert s3.get_bucket_location(Bucket="first")["LocationConstraint"] is None
 

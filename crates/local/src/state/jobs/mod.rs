@@ -200,6 +200,7 @@ impl JobRow {
 
 /// Where a page begins, and how many there were from there on: counting them again would cost
 /// more the more there are.
+#[derive(Clone, Copy)]
 struct Token {
     before: i64,
     left: Option<u64>,
