@@ -58,7 +58,7 @@ pub fn minio_event(uploaded: &Uploaded<'_>) -> Vec<u8> {
     let content_type = Some(uploaded.content_type).filter(|kind| !kind.is_empty());
     let kind = content_type.map(|kind| ("content-type".to_owned(), kind));
     let metadata = uploaded.user_metadata.iter().map(|(name, value)| (header_name(name), value.as_str()));
-    json::to_vec(&Event {
+    json::to_vec(&Body {
         event_name: EVENT_NAME,
         key: format!("{}/{}", uploaded.bucket, uploaded.key),
         records: [Record {
@@ -103,7 +103,7 @@ pub fn minio_event(uploaded: &Uploaded<'_>) -> Vec<u8> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Event<'a> {
+struct Body<'a> {
     event_name: &'a str,
     key: String,
     records: [Record<'a>; 1],

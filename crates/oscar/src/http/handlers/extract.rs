@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::extract::{FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
+use http_body_util::{BodyExt as _, Collected, LengthLimitError, Limited};
 use oscar_api::fdl;
 use oscar_api::problem::{Code, Problem};
 use oscar_api::service::{Draft, Mode, read};
@@ -80,12 +81,11 @@ pub(super) async fn body_within(app: &App, request: Request, most: usize) -> Res
     if length.and_then(|value| value.parse::<u64>().ok()).is_some_and(|length| length > most as u64) {
         return Err(too_large());
     }
-    let limited =
-        axum::extract::Request::map(request, |body| axum::body::Body::new(http_body_util::Limited::new(body, most)));
-    let read = tokio::time::timeout(app.limits.body, Bytes::from_request(limited, &())).await;
+    let limited = Limited::new(request.into_body(), most);
+    let read = tokio::time::timeout(app.limits.body, limited.collect()).await;
     let read = read.map_err(|_| Refused::new(Code::BodyTimeout, "the body did not arrive in time"))?;
-    read.map_err(|rejection| {
-        if rejection.status().as_u16() == 413 {
+    read.map(Collected::to_bytes).map_err(|error| {
+        if error.is::<LengthLimitError>() {
             too_large()
         } else {
             Refused::new(Code::BodyMalformed, "the body broke off before its end")
