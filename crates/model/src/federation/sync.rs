@@ -39,3 +39,50 @@ pub fn project(definition: &Definition) -> Projection {
 pub fn in_sync(wanted: &Definition, found: &Definition) -> bool {
     project(wanted) == project(found)
 }
+
+/// Whether `found` can be what a manager made of `wanted`. A foreign one drops fields that it
+/// does not know and fills in others, but every version keeps these as they were sent: where
+/// they differ, somebody else has written since.
+pub fn is_echo(wanted: &Definition, found: &Definition) -> bool {
+    let Projection(wanted) = project(wanted);
+    let Projection(found) = project(found);
+    let annotated = wanted.annotations.iter().all(|(key, value)| found.annotations.get(key) == Some(value));
+    annotated
+        && wanted.image == found.image
+        && wanted.script == found.script
+        && wanted.environment.variables == found.environment.variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::federation::Federation;
+    use crate::name::ServiceName;
+    use crate::service::ORIGIN_SERVICE_ANNOTATION;
+
+    fn mk_definition() -> Definition {
+        let mut definition = Definition::new(ServiceName::parse("plants").expect("valid"), "image", "script");
+        definition.federation = Some(Federation::blank("plants"));
+        definition.annotations.insert(ORIGIN_SERVICE_ANNOTATION.to_owned(), "plants".to_owned());
+        definition.annotations.insert(OPERATION_ANNOTATION.to_owned(), "one".to_owned());
+        definition
+    }
+
+    #[test]
+    fn an_echo_may_lack_fields_but_what_every_manager_keeps_is_as_it_was_sent() {
+        let wanted = mk_definition();
+        let mut dropped = Definition { federation: None, ..wanted.clone() };
+        dropped.annotations.insert("added".to_owned(), "by its manager".to_owned());
+        dropped.annotations.insert(OPERATION_ANNOTATION.to_owned(), "another".to_owned());
+        assert!(is_echo(&wanted, &dropped) && !in_sync(&wanted, &dropped));
+
+        let mut rooted = wanted.clone();
+        rooted.annotations.insert(ORIGIN_SERVICE_ANNOTATION.to_owned(), "another".to_owned());
+        let mut meddled = wanted.clone();
+        meddled.environment.variables.insert("A".to_owned(), "1".to_owned());
+        let edited = Definition { script: "another".to_owned(), ..wanted.clone() };
+        for other in [rooted, meddled, edited, Definition { image: "another".to_owned(), ..wanted.clone() }] {
+            assert!(!is_echo(&wanted, &other), "{other:?}");
+        }
+    }
+}
