@@ -4,9 +4,9 @@
 //! token, its namespace, the keys of its store, the operation that wrote it last.
 
 use crate::secret::Secret;
-use crate::service::Definition;
+use crate::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE_ANNOTATION, WORKER_ANNOTATION};
 
-use super::expand::OPERATION_ANNOTATION;
+use super::expand::{FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION};
 
 /// A definition reduced to what two managers must agree on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,16 +41,12 @@ pub fn in_sync(wanted: &Definition, found: &Definition) -> bool {
 }
 
 /// Whether `found` can be what a manager made of `wanted`. A foreign one drops fields that it
-/// does not know and fills in others, but every version keeps these as they were sent: where
-/// they differ, somebody else has written since.
+/// does not know, fills in others and spells some its own way, but every version keeps these as
+/// they were sent: where they differ, somebody else has written since.
 pub fn is_echo(wanted: &Definition, found: &Definition) -> bool {
-    let Projection(wanted) = project(wanted);
-    let Projection(found) = project(found);
-    let annotated = wanted.annotations.iter().all(|(key, value)| found.annotations.get(key) == Some(value));
-    annotated
-        && wanted.image == found.image
-        && wanted.script == found.script
-        && wanted.environment.variables == found.environment.variables
+    let marks = [WORKER_ANNOTATION, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE_ANNOTATION, FEDERATION_ID_ANNOTATION];
+    let marked = marks.iter().all(|mark| wanted.annotations.get(*mark) == found.annotations.get(*mark));
+    marked && wanted.image == found.image && wanted.script == found.script
 }
 
 #[cfg(test)]
@@ -58,7 +54,6 @@ mod tests {
     use super::*;
     use crate::federation::Federation;
     use crate::name::ServiceName;
-    use crate::service::ORIGIN_SERVICE_ANNOTATION;
 
     fn mk_definition() -> Definition {
         let mut definition = Definition::new(ServiceName::parse("plants").expect("valid"), "image", "script");
@@ -78,10 +73,8 @@ mod tests {
 
         let mut rooted = wanted.clone();
         rooted.annotations.insert(ORIGIN_SERVICE_ANNOTATION.to_owned(), "another".to_owned());
-        let mut meddled = wanted.clone();
-        meddled.environment.variables.insert("A".to_owned(), "1".to_owned());
         let edited = Definition { script: "another".to_owned(), ..wanted.clone() };
-        for other in [rooted, meddled, edited, Definition { image: "another".to_owned(), ..wanted.clone() }] {
+        for other in [rooted, edited, Definition { image: "another".to_owned(), ..wanted.clone() }] {
             assert!(!is_echo(&wanted, &other), "{other:?}");
         }
     }

@@ -80,7 +80,9 @@ fn mk_star(ground: &Ground, name: &str) -> Value {
     let mut service = mk_body(name);
     service["input"] = json!([{"storage_provider": "minio.default", "path": format!("{name}/in")}]);
     service["output"] = json!([{"storage_provider": "minio.default", "path": format!("{name}/out")}]);
-    service["environment"] = json!({"variables": {"A": "1"}, "secrets": {"refresh_token": "none", "KEY": "stays"}});
+    // It keeps definitions as YAML, which not everything survives.
+    let variables = json!({"A": "1", "BLANK": "", "LINES": "a\n\n b\n", "TAB": "\ta ", "SIGNS": "- a: 'b' #\"c\\"});
+    service["environment"] = json!({"variables": variables, "secrets": {"refresh_token": "none", "KEY": "stays"}});
     service["labels"] = json!({"mine": "yes"});
     service["clusters"] = json!({GO: ground.login()});
     service["federation"] = json!({
@@ -163,7 +165,12 @@ async fn a_go_member_is_deployed_to_updated_corrected_and_left() {
         assert_eq!(worker[key], coordinator[key], "{key}");
     }
     assert_eq!(worker["cluster_id"], GO);
-    assert_eq!(worker["environment"], json!({"variables": {"A": "1"}, "secrets": {"KEY": ""}}));
+    assert_eq!(worker["environment"]["secrets"], json!({"KEY": ""}));
+    let (kept, sent) = (&worker["environment"]["variables"], &coordinator["environment"]["variables"]);
+    for name in ["A", "BLANK", "LINES", "SIGNS"] {
+        assert_eq!(kept[name], sent[name]);
+    }
+    assert_eq!(kept["TAB"], "\ta", "3.7.1 loses a blank at the end, and is in sync all the same");
     assert_eq!(worker["labels"]["mine"], "yes");
     assert_eq!(worker["annotations"]["oscar.grycap/federation-worker"], "true");
     assert_eq!(worker["annotations"]["oscar.grycap/origin-cluster"], HOME);
