@@ -99,7 +99,8 @@ impl Manager {
             if federation_of(there) != federation_of(definition) {
                 return Err(Failure::Exists(name.clone()));
             }
-            let edit = additions(there, definition);
+            let registry = &self.federator.registry;
+            let edit = additions(there, definition, &|id| registry.contains_key(id));
             if !terms.dry_run && !edit.is_empty() {
                 self.federator.edit(name, &edit, Access::default()).await?;
             }
@@ -206,16 +207,66 @@ impl Manager {
     }
 }
 
-/// Members that a foreign worker knows and its coordinator does not.
-fn additions(coordinator: &Definition, told: &Definition) -> Edit {
+/// Members that a foreign worker knows and its coordinator does not, with where they live. What
+/// the coordinator knows is not changed: neither its members nor the addresses of their clusters.
+fn additions(coordinator: &Definition, told: &Definition, registered: &dyn Fn(&str) -> bool) -> Edit {
     let known = coordinator.federation.iter().flat_map(|federation| &federation.members);
     let known: Vec<_> = known.collect();
     let own = MemberId::own(coordinator);
     let told_members = told.federation.iter().flat_map(|federation| &federation.members);
-    let add = told_members
+    let add: Vec<_> = told_members
         .filter(|member| MemberId::of(member).is_some_and(|id| id != own))
         .filter(|member| !known.iter().any(|known| is_same(&known.target, &member.target)))
         .cloned()
         .collect();
-    Edit { add, ..Edit::default() }
+    let homes = add.iter().filter_map(MemberId::of).map(|id| id.cluster_id);
+    let clusters = homes
+        .filter(|id| !coordinator.clusters.contains_key(id) && !registered(id))
+        .filter_map(|id| told.clusters.get(&id).map(|cluster| (id, cluster.clone())))
+        .collect();
+    Edit { add, clusters, ..Edit::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use oscar_model::federation::{Federation, Member, Target, Topology};
+    use oscar_model::service::Cluster;
+
+    use super::*;
+
+    fn mk_member(cluster_id: &str) -> Member {
+        let service_name = ServiceName::parse("plants").expect("valid");
+        let target = Target::Oscar { cluster_id: cluster_id.to_owned(), service_name, parent: None };
+        Member { target, priority: 0, ssl_verify: true, headers: BTreeMap::new() }
+    }
+
+    /// With a member in each cluster, all of which it knows under that address.
+    fn mk_definition(cluster_id: &str, members: &[&str], address: &str) -> Definition {
+        let mut definition = Definition::new(ServiceName::parse("plants").expect("valid"), "image", "script");
+        definition.cluster_id = cluster_id.to_owned();
+        let members: Vec<_> = members.iter().copied().map(mk_member).collect();
+        for id in members.iter().filter_map(MemberId::of) {
+            let endpoint = format!("https://{address}.{}", id.cluster_id);
+            let cluster =
+                Cluster { endpoint, auth_user: String::new(), auth_password: Secret::default(), ssl_verify: true };
+            definition.clusters.insert(id.cluster_id, cluster);
+        }
+        let blank = Federation::blank("plants");
+        definition.federation = Some(Federation { topology: Topology::Mesh, members, ..blank });
+        definition
+    }
+
+    #[test]
+    fn a_foreign_worker_adds_members_with_their_clusters_and_changes_nothing_else() {
+        let coordinator = mk_definition("home", &["a"], "known");
+        let told = mk_definition("home", &["home", "a", "b", "listed"], "told");
+        let edit = additions(&coordinator, &told, &|id| id == "listed");
+        assert_eq!(edit.add, ["b", "listed"].map(mk_member));
+        assert_eq!(edit.clusters.keys().collect::<Vec<_>>(), ["b"], "what is known has its address");
+        assert_eq!(edit.clusters["b"].endpoint, "https://told.b");
+        let nothing = additions(&coordinator, &coordinator, &|_| false);
+        assert!(nothing.is_empty());
+    }
 }

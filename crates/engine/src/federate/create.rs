@@ -185,7 +185,7 @@ impl Federator {
         let mut wanted = Vec::new();
         for worker in workers {
             let audience = contacts.get(&worker.id).map_or(Audience::Ours, |contact| contact.audience);
-            let fitted = whole.federation.as_ref().map(|federation| fit(&worker, audience, federation, &refresh_token));
+            let fitted = whole.federation.as_ref().map(|_| fit(&worker, audience, whole, &refresh_token));
             match fitted {
                 Some(Ok(fitted)) => {
                     if let Some(trouble) = unrestorable(&fitted, audience, sightings.get(&worker.id)) {

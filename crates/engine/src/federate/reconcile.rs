@@ -9,7 +9,7 @@ use oscar_model::federation::expand::Audience;
 use oscar_model::federation::membership::Place;
 use oscar_model::federation::plan::{Act, Found, Step, depart};
 use oscar_model::federation::record::{Access, Contact, Echo, FederationRecord, Leaving, Role, Sent};
-use oscar_model::federation::sync::in_sync;
+use oscar_model::federation::sync::{in_sync, is_echo};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
@@ -403,7 +403,7 @@ fn correct(
     let other_secrets = sent.is_none_or(|sent| sent.secrets != digest) && !planted(Bug::SecretsIgnored);
     match (planned, replica) {
         (Some(step), Some((found, Some(Audience::Foreign)))) if step.act == Act::Update && !other_secrets => {
-            let fresh = sent.is_some_and(|sent| sent.echo.is_none());
+            let fresh = sent.is_some_and(|sent| sent.echo.is_none()) && is_echo(wanted, found);
             let echoed = sent
                 .and_then(|sent| sent.echo.as_ref())
                 .is_some_and(|echo| in_sync(&echo.wanted, wanted) && in_sync(&echo.found, found));

@@ -21,7 +21,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use oscar_api::federation::channel::{ExchangeBody, UndoBody, WithdrawBody};
 use oscar_api::json;
-use oscar_api::service::encode_for_peer;
+use oscar_api::service::{encode_for_peer, with_single_port};
 use oscar_engine::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
 use oscar_model::federation::expand::Audience;
 use oscar_model::federation::plan::{Act, Found, Step, Undo};
@@ -125,7 +125,7 @@ impl Peers for HttpPeers {
         };
         let method = if step.act == Act::Create { Method::POST } else { Method::PUT };
         let body = encode_for_peer(definition, token, &owner);
-        let answer = session.ask(&write(call, method, SERVICES.to_owned(), Some(body))).await?;
+        let answer = send(&session, call, method, body).await?;
         check_kind(call, &answer, &confidential)?;
         done(&answer, &confidential)
     }
@@ -308,6 +308,19 @@ async fn put(session: &Session<'_>, call: &Call<'_>, definition: &Definition, ow
     let mut confidential = Confidential::of(call.credential);
     confidential.add_definition(definition);
     let body = encode_for_peer(definition, &Secret::default(), owner);
-    let request = write(call, Method::PUT, SERVICES.to_owned(), Some(body));
-    done(&session.ask(&request).await?, &confidential)
+    done(&send(session, call, Method::PUT, body).await?, &confidential)
+}
+
+/// Writes a service. Go OSCAR before 4.1 does not understand a list of ports, and says so before
+/// it does anything else.
+async fn send(session: &Session<'_>, call: &Call<'_>, method: Method, body: Vec<u8>) -> Result<Answer, PeerError> {
+    let older = with_single_port(&body).filter(|_| call.contact.audience == Audience::Foreign);
+    let request = write(call, method, SERVICES.to_owned(), Some(body));
+    let answer = session.ask(&request).await?;
+    match older {
+        Some(older) if answer.knows_one_port_only() => {
+            Ok(session.ask(&Request { json: Some(older), ..request }).await?)
+        }
+        _ => Ok(answer),
+    }
 }
