@@ -146,7 +146,7 @@ impl Manager {
             return Err(Failure::NotAdministrator);
         }
         if is_replica(&definition) {
-            return Box::pin(self.deploy_replica(principal, definition, token, &terms)).await;
+            return Box::pin(self.deploy_replica(principal, definition, token, &terms, true)).await;
         }
         let name = definition.name.clone();
         // A federation takes a while to create; a second one of the name must not begin meanwhile.
@@ -185,7 +185,7 @@ impl Manager {
     ) -> Result<Change, Failure> {
         let name = definition.name.clone();
         if is_replica(&definition) && !matches!(principal, Principal::ServiceToken(_)) {
-            return Box::pin(self.deploy_replica(principal, definition, token, &terms)).await;
+            return Box::pin(self.deploy_replica(principal, definition, token, &terms, false)).await;
         }
         // One at a time for each name, so that nobody who named no revision loses to a neighbour.
         let _change = self.changes.take(&name).await;

@@ -58,7 +58,9 @@ impl Peers for OwnPeer {
         let Some(definition) = step.definition.as_deref() else { return Ok(()) };
         let principal = Principal::of_owner(call.owner);
         let manager = self.manager()?;
-        let deployed = manager.deploy_replica(&principal, definition.clone(), token, &Terms::default()).await;
+        let deployed = manager
+            .deploy_replica(&principal, definition.clone(), token, &Terms::default(), step.act == Act::Create)
+            .await;
         deployed.map(drop).map_err(|failure| refused(&failure))
     }
 

@@ -44,19 +44,21 @@ impl Manager {
     }
 
     /// A coordinator of our kind writes a replica here: creates it, takes over a plain service of
-    /// the owner's, or updates it.
+    /// the owner's, or updates it. Without `creates` there must be one already: somebody may send
+    /// back what he read of a replica that has gone since.
     pub(crate) async fn deploy_replica(
         &self,
         principal: &Principal,
         mut definition: Definition,
         token: &Secret,
         terms: &Terms,
+        creates: bool,
     ) -> Result<Change, Failure> {
         let name = definition.name.clone();
         let _turn = self.turns.take(&name).await;
         let stored = match self.stored_for(principal, &name).await {
             Ok(stored) => Some(stored),
-            Err(Failure::NotFound(_)) => None,
+            Err(Failure::NotFound(_)) if creates => None,
             Err(failure) => return Err(failure),
         };
         if let Some(stored) = &stored {

@@ -290,6 +290,17 @@ async fn a_create_that_succeeded_and_was_deleted_since_is_not_taken_back() {
 }
 
 #[tokio::test]
+async fn what_was_read_of_a_replica_does_not_make_one() {
+    let house = mk_house();
+    house.found(Topology::Star, vec![mk_member("x/r", None)]).await;
+    let read = house.services.get(&name("r")).await.expect("read").expect("there").service.definition.clone();
+    house.manager.remove(&ana(), &name("f"), Terms::default()).await.expect("removed");
+    house.tick().await;
+    let put = house.manager.update(&ana(), read, &Secret::default(), Terms::default()).await;
+    assert_eq!(put.map(drop), Err(Failure::NotFound(name("r"))));
+}
+
+#[tokio::test]
 async fn a_replica_that_was_not_invited_takes_no_edits() {
     let house = mk_house();
     house.found(Topology::Mesh, vec![mk_member("x/r", None)]).await;

@@ -173,10 +173,18 @@ impl Peers for SimPeers {
         let caller = self.caller(call).ok_or_else(stranger)?;
         let Some(definition) = step.definition.as_deref() else { return Ok(()) };
         self.search(definition);
-        let (definition, token) = (definition.clone(), token.clone());
+        let (definition, token, creates) = (definition.clone(), token.clone(), step.act == Act::Create);
         let handler: Handler<_> = Arc::new(move |manager: Arc<Manager>| {
             let (caller, definition, token) = (caller.clone(), definition.clone(), token.clone());
-            Box::pin(async move { manager.update(&caller, definition, &token, Terms::default()).await.map(drop) })
+            Box::pin(async move {
+                let terms = Terms::default();
+                let done = if creates {
+                    manager.create(&caller, definition, &token, terms).await
+                } else {
+                    manager.update(&caller, definition, &token, terms).await
+                };
+                done.map(drop)
+            })
         });
         let done = self.carry(call, "deploy", handler).await.ok_or_else(unreachable)?;
         done.map_err(|failure| refused(&failure))
