@@ -238,6 +238,7 @@ async fn settle(ground: &Arc<Ground>) -> Vec<Violation> {
     for site in 0..ground.sites.len() {
         ground.start(site);
     }
+    ground.let_strays_arrive().await;
     let mut quiet = 0;
     for round in 0..MOST_ROUNDS {
         let before = ground.writes();
