@@ -234,9 +234,9 @@ impl Member {
 
     async fn restore(&self, name: &ServiceName, stored: Option<&Stored>, former: Former) -> Result<(), Failure> {
         let restored = match (stored, former.service) {
-            (None, None) => Ok(()),
+            // No operation removes anything: its owner has, after it was kept and before it was written.
+            (None, _) => Ok(()),
             (Some(stored), None) => self.services.remove(name, Some(&stored.revision)).await,
-            (None, Some((service, sensitive))) => self.services.create(service, sensitive).await.map(drop),
             (Some(stored), Some((service, sensitive))) => {
                 self.services.replace(service, sensitive, &stored.revision).await.map(drop)
             }

@@ -86,6 +86,19 @@ async fn what_was_taken_back_comes_too_late() {
 }
 
 #[tokio::test]
+async fn what_its_owner_deleted_is_not_brought_back_by_a_rollback() {
+    let house = mk_house();
+    house.manager.create(&ana(), mk_definition("r"), &Secret::default(), Terms::default()).await.expect("created");
+    let stored = house.services.get(&name("r")).await.expect("read").expect("there");
+    let kept = Some((stored.service.clone(), Sensitive::default()));
+    let former = Former { name: name("r"), label: "op".to_owned(), service: kept };
+    house.journal.keep_former(&former).await.expect("a crash came before it was written over");
+    house.manager.remove(&ana(), &name("r"), Terms::default()).await.expect("removed");
+    house.manager.undo_replica(&ana(), &name("r"), "op").await.expect("undone");
+    assert!(!house.has("r").await);
+}
+
+#[tokio::test]
 async fn what_was_sent_before_a_removal_comes_too_late_and_what_is_sent_after_it_does_not() {
     let house = mk_house();
     house.found(Topology::Star, vec![mk_member("x/r", None)]).await;
