@@ -317,12 +317,13 @@ async fn put(session: &Session<'_>, call: &Call<'_>, definition: &Definition, ow
     let mut confidential = Confidential::of(call.credential);
     confidential.add_definition(definition);
     let body = encode_for_peer(definition, &Secret::default(), owner);
-    done(&send(session, call, Method::PUT, body).await?, &confidential)
+    let request = write(call, Method::PUT, SERVICES.to_owned(), Some(body));
+    done(&send(session, call, request).await?, &confidential)
 }
 
 /// Writes a service. Go OSCAR before 4.1 does not understand a list of ports, and says so before
 /// it does anything else.
-async fn send(session: &Session<'_>, call: &Call<'_>, request: Request<'_>) -> Result<Answer, PeerError> {
+async fn send(session: &Session<'_>, call: &Call<'_>, request: Request) -> Result<Answer, PeerError> {
     let older = request.json.as_deref().and_then(with_single_port);
     let older = older.filter(|_| call.contact.audience == Audience::Foreign);
     let answer = session.ask(&request).await?;
