@@ -101,7 +101,7 @@ async fn create(connection: &mut Connection, name: &str, members: &[SocketAddr],
     took
 }
 
-/// Expanding a mesh of many and planning from nothing; the best of some tries.
+/// Expanding a star of many and planning from nothing; the best of some tries.
 fn decide(count: usize) -> Duration {
     let name = |text: String| ServiceName::parse(&text).expect("a name");
     let mut definition = Definition::new(name("coordinator".to_owned()), "image", "script");

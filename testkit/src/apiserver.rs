@@ -109,6 +109,11 @@ impl Apiserver {
         url(self.port)
     }
 
+    /// On loopback.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The certificate authority, as PEM.
     pub fn authority_pem(&self) -> &str {
         &self.authority

@@ -192,6 +192,9 @@ fn realm() -> Value {
             "protocolMappers": [
                 {"name": "groups", "protocol": "openid-connect", "protocolMapper": "oidc-group-membership-mapper",
                  "config": in_tokens(json!({"claim.name": "groups", "full.path": "false"}))},
+                // As upstream's manager reads it, from userinfo.
+                {"name": "membership", "protocol": "openid-connect", "protocolMapper": "oidc-group-membership-mapper",
+                 "config": in_tokens(json!({"claim.name": "group_membership", "full.path": "false"}))},
                 {"name": "audience", "protocol": "openid-connect", "protocolMapper": "oidc-audience-mapper",
                  "config": in_tokens(json!({"included.client.audience": CLIENT}))},
             ],

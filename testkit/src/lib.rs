@@ -1,5 +1,6 @@
 //! What tests need to meet the real thing: a Kubernetes API server, two identity
-//! providers and the published Python client, started on loopback with free ports.
+//! providers, an object store, upstream's own manager and the published Python client, started
+//! on loopback with free ports.
 //!
 //! A part that is not on this machine is a [`Missing`] with its reason, and the test skips
 //! (see [`require!`]). A part that is there but does not start is a panic: a broken part
@@ -9,9 +10,11 @@
 
 mod apiserver;
 mod dex;
+mod go_oscar;
 mod http;
 mod keycloak;
 mod kubeconfig;
+mod minio;
 mod part;
 mod pki;
 mod ports;
@@ -24,7 +27,9 @@ mod tokens;
 
 pub use apiserver::{ADMIN_TOKEN, ALICE_TOKEN, Apiserver};
 pub use dex::{Dex, DexConfig};
+pub use go_oscar::GoOscar;
 pub use keycloak::Keycloak;
+pub use minio::Minio;
 pub use part::{Missing, Part};
 pub use ports::free_port;
 pub use python::Python;

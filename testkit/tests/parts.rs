@@ -3,7 +3,10 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use oscar_testkit::{ALICE_TOKEN, Apiserver, Dex, DexConfig, Keycloak, Python, Scratch, Server, eventually, require};
+use oscar_testkit::{
+    ALICE_TOKEN, Apiserver, Dex, DexConfig, GoOscar, Keycloak, Minio, Python, Scratch, Server, eventually, require,
+};
+use serde_json::json;
 
 #[test]
 fn an_api_server_keeps_its_data_over_a_crash() {
@@ -69,6 +72,50 @@ fn keycloak_gives_tokens_and_rotates_its_key() {
     let renewed = keycloak.refresh(&after.refresh).expect("a first use");
     assert!(keycloak.refresh(&after.refresh).is_err(), "a second use");
     assert!(keycloak.refresh(&renewed.refresh).is_err(), "same family");
+}
+
+#[test]
+fn minio_keeps_buckets_and_tells_a_webhook() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let endpoint = format!("http://{}/hook", listener.local_addr().expect("an address"));
+    let store = require!(Minio::start_with(&[
+        ("MINIO_NOTIFY_WEBHOOK_ENABLE_test", "on"),
+        ("MINIO_NOTIFY_WEBHOOK_ENDPOINT_test", &endpoint),
+    ]));
+    let mc = |arguments: &[&str]| {
+        let done = store.mc(arguments);
+        assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stdout));
+    };
+    assert!(store.buckets().is_empty());
+    mc(&["mb", "store/plants", "store/animals"]);
+    assert_eq!(store.buckets(), ["animals", "plants"]);
+    mc(&["event", "add", "store/plants", "arn:minio:sqs::test:webhook", "--event", "put"]);
+    let scratch = Scratch::new("object");
+    let file = scratch.write("leaf.txt", "green").display().to_string();
+    mc(&["cp", &file, "store/plants/leaf.txt"]);
+    listener.set_nonblocking(true).expect("a listener of our own");
+    eventually("an upload is told", Duration::from_mins(1), || {
+        // It may look whether anybody listens before it tells something.
+        let (mut connection, _) = listener.accept().ok()?;
+        connection.set_read_timeout(Some(Duration::from_secs(5))).expect("a connection of our own");
+        let mut heard = [0; 4096];
+        let length = std::io::Read::read(&mut connection, &mut heard).unwrap_or(0);
+        String::from_utf8_lossy(&heard[..length]).starts_with("POST /hook").then_some(())
+    });
+}
+
+#[test]
+fn the_manager_of_upstream_creates_a_service_on_real_parts() {
+    let store = require!(Minio::start());
+    let cluster = require!(Apiserver::start());
+    let go = require!(GoOscar::start(&cluster, &store, &[]));
+    let input = json!([{"storage_provider": "minio.default", "path": "plants/in"}]);
+    let service = json!({"name": "plants", "image": "ghcr.io/grycap/cowsay", "script": "echo", "input": input});
+    assert_eq!(go.create(&service), 201, "{}", go.log());
+    assert_eq!(go.answered().last().map(String::as_str), Some("201 POST /system/services"));
+    assert_eq!(store.buckets(), ["plants"]);
+    let (status, _) = cluster.get("/api/v1/namespaces/oscar-svc/podtemplates/plants");
+    assert_eq!(status, 200);
 }
 
 #[test]

@@ -163,9 +163,12 @@ impl Client {
     }
 
     /// A replica belongs to its coordinator: with `detach` it is taken out of its federation first.
-    pub async fn delete_service(&self, name: &str, detach: bool) -> Result<(), ClientError> {
+    /// The answer is what the manager has to say about it, mostly nothing.
+    pub async fn delete_service(&self, name: &str, detach: bool) -> Result<String, ClientError> {
         let query = if detach { "?detach=true" } else { "" };
-        self.send(Method::DELETE, &format!("/system/services/{name}{query}"), None, &[]).await.map(drop)
+        let response = self.send(Method::DELETE, &format!("/system/services/{name}{query}"), None, &[]).await?;
+        let told = self.bytes(response).await.unwrap_or_default();
+        Ok(String::from_utf8_lossy(&told).into_owned())
     }
 
     async fn send(

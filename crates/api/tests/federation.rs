@@ -10,8 +10,8 @@ use oscar_model::federation::expand::Audience;
 use oscar_model::federation::membership::{Attributes, Duty, Membership, Place, Presence, Record, Stamp, Written};
 use oscar_model::federation::plan::{Act, Step, Undo};
 use oscar_model::federation::record::{
-    Access, AuditRecord, Bearer, Contact, Echo, FederationRecord, Former, Grant, GrantState, Leaving, Login, Operation,
-    Phase, Role, Sent,
+    Access, Against, AuditRecord, Bearer, Contact, Echo, FederationRecord, Fence, Former, Grant, GrantState, Leaving,
+    Login, Operation, Phase, Role, Sent,
 };
 use oscar_model::federation::topology::MemberId;
 use oscar_model::federation::{Member, Target, Topology};
@@ -116,8 +116,8 @@ fn definition() -> impl Strategy<Value = Definition> {
 fn access() -> impl Strategy<Value = Access> {
     let login = (text(), secret()).prop_map(|(user, password)| Login { user, password });
     let bearer = (secret(), any::<u64>()).prop_map(|(token, expires)| Bearer { token, expires });
-    (btree_map(text(), login, 0..3), option::of(bearer), option::of(text()))
-        .prop_map(|(logins, bearer, grant)| Access { logins, bearer, grant })
+    (btree_map(text(), login, 0..3), option::of(bearer), option::of(text()), text())
+        .prop_map(|(logins, bearer, grant, actor)| Access { logins, bearer, grant, actor })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -189,8 +189,17 @@ fn federation() -> impl Strategy<Value = FederationRecord> {
     ];
     let leaving = (contact(), any::<bool>()).prop_map(|(contact, delete)| Leaving { contact, delete });
     let echo = (definition(), definition()).prop_map(|(wanted, found)| Box::new(Echo { wanted, found }));
-    let sent = (audience(), text(), option::of(echo), option::of(definition().prop_map(Box::new)))
-        .prop_map(|(audience, secrets, echo, former)| Sent { audience, secrets, echo, former });
+    let texts = (text(), text(), text());
+    let sent = (audience(), texts, option::of(echo), option::of(definition().prop_map(Box::new))).prop_map(
+        |(audience, (secrets, wanted, operation), echo, former)| Sent {
+            audience,
+            secrets,
+            wanted,
+            operation,
+            echo,
+            former,
+        },
+    );
     let maps = (btree_map(id(), leaving, 0..3), btree_map(id(), sent, 0..2), btree_map(id(), secret(), 0..3));
     (text(), id(), role, owner(), membership(GREATEST_TIME), maps, option::of(any::<u64>()), access()).prop_map(
         |(federation_id, own, role, owner, membership, (leaving, sent, keys), deleted, access)| FederationRecord {
@@ -225,6 +234,19 @@ fn former() -> impl Strategy<Value = Former> {
         name,
         label,
         service,
+    })
+}
+
+fn fence() -> impl Strategy<Value = Fence> {
+    let against = prop_oneof![
+        text().prop_map(Against::Operation),
+        (text(), any::<u64>()).prop_map(|(id, before)| Against::Federation { id, before })
+    ];
+    (name(), owner(), against, any::<u64>()).prop_map(|(service, owner, against, since)| Fence {
+        service,
+        owner,
+        against,
+        since,
     })
 }
 
@@ -287,6 +309,11 @@ proptest! {
 
     #[test]
     fn formers_are_read_back_as_they_were(record in former()) {
+        check(&record)?;
+    }
+
+    #[test]
+    fn fences_are_read_back_as_they_were(record in fence()) {
         check(&record)?;
     }
 

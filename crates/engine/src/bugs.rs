@@ -31,19 +31,21 @@ pub enum Bug {
     NotProjected,
     /// A change of secrets alone is not noticed.
     SecretsIgnored,
-    /// A look goes on while its federation is removed.
-    LookOutlivesFederation,
     /// A replica that its owner takes away leaves without its coordinator being told.
     LeavesSilently,
     /// The refresh token stays among the other secrets.
     RefreshTokenKept,
     /// An edit at a mesh worker is acknowledged and not written down.
     EditNotStored,
+    /// A deploy is carried out that arrives after it was taken back or let go.
+    LateDeployTaken,
+    /// Whoever sends the marks of a replica is taken for its coordinator.
+    MarksBelieved,
 }
 
 #[cfg(any(test, feature = "testing"))]
 impl Bug {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::OperationNotStored,
         Self::UndoSkipped,
         Self::RunningTakenBack,
@@ -57,10 +59,11 @@ impl Bug {
         Self::TombstoneForgotten,
         Self::NotProjected,
         Self::SecretsIgnored,
-        Self::LookOutlivesFederation,
         Self::LeavesSilently,
         Self::RefreshTokenKept,
         Self::EditNotStored,
+        Self::LateDeployTaken,
+        Self::MarksBelieved,
     ];
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use oscar_model::access::{Action as Wish, decide};
 use oscar_model::fault::Faults;
-use oscar_model::federation::expand::FEDERATION_ID_ANNOTATION;
+use oscar_model::federation::expand::{FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION};
 use oscar_model::federation::plan::Act;
 use oscar_model::federation::record::Bearer;
 use oscar_model::federation::topology::MemberId;
@@ -14,8 +14,9 @@ use oscar_model::secret::Secret;
 use oscar_model::service::storage::Provider;
 use oscar_model::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, Sensitive, Service};
 
+use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
-use crate::federate::MemberOutcome;
+use crate::federate::{MemberOutcome, released};
 use crate::manager::Manager;
 use crate::ports::StoreError;
 use crate::ports::services::{Revision, Stored};
@@ -81,11 +82,34 @@ pub struct Terms {
     pub keep_data: bool,
     /// The token of the call, when the caller is the owner: members are called with it.
     pub bearer: Option<Bearer>,
+    /// Who asks, for the record.
+    pub actor: String,
+    /// A coordinator says that it is one.
+    pub order: Option<Order>,
+}
+
+/// What a coordinator of our kind says of a deploy beside the definition: nobody who sends back a
+/// definition that he has read is taken for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    pub operation: String,
+    /// How much it knew.
+    pub time: u64,
 }
 
 impl Terms {
     pub fn plain(guard: &Guard, dry_run: bool) -> Self {
         Self { guard: guard.clone(), dry_run, ..Self::default() }
+    }
+
+    /// The same with who asks.
+    pub(crate) fn by(self, principal: &Principal) -> Self {
+        let actor = match principal {
+            Principal::User(user) => user.subject.to_string(),
+            Principal::Admin => Owner::Admin.to_string(),
+            Principal::ServiceToken(service) => format!("token of {service}"),
+        };
+        Self { actor, ..self }
     }
 }
 
@@ -147,8 +171,14 @@ impl Manager {
         if matches!(principal, Principal::ServiceToken(_)) {
             return Err(Failure::NotAdministrator);
         }
+        if let Some(order) = ordered(&definition, &terms) {
+            let terms = Terms { order: Some(order), ..terms };
+            return Box::pin(self.deploy_replica(principal, definition, token, &terms, true)).await;
+        }
         if is_replica(&definition) {
-            return Box::pin(self.deploy_replica(principal, definition, token, &terms)).await;
+            // Somebody makes anew what he has read. No federation of our kind knows of it.
+            definition.annotations.remove(FEDERATION_ID_ANNOTATION);
+            definition.annotations.remove(OPERATION_ANNOTATION);
         }
         let name = definition.name.clone();
         // A federation takes a while to create; a second one of the name must not begin meanwhile.
@@ -167,7 +197,7 @@ impl Manager {
         let namespace = self.onboarding.home(&owner, &owner_name).await?.namespace;
         let service = Service { definition, owner, owner_name, token, namespace, bucket_list: Vec::new() };
         if federates {
-            return Box::pin(self.create_federation(service, sensitive, None, terms)).await;
+            return Box::pin(self.create_federation(service, sensitive, None, terms.by(principal))).await;
         }
         if terms.dry_run {
             return Ok(Change { action: Action::Create, service, revision: None, federation: None });
@@ -181,25 +211,33 @@ impl Manager {
     pub async fn update(
         &self,
         principal: &Principal,
-        definition: Definition,
+        mut definition: Definition,
         token: &Secret,
         terms: Terms,
     ) -> Result<Change, Failure> {
         let name = definition.name.clone();
         if is_replica(&definition) && !matches!(principal, Principal::ServiceToken(_)) {
-            return Box::pin(self.deploy_replica(principal, definition, token, &terms)).await;
+            if let Some(order) = ordered(&definition, &terms) {
+                let terms = Terms { order: Some(order), ..terms };
+                return Box::pin(self.deploy_replica(principal, definition, token, &terms, false)).await;
+            }
+            if !terms.detach {
+                return self.put_by_hand(principal, &definition, &terms).await;
+            }
+            // Whoever takes a replica for himself may send what he has read of it.
+            definition = released(&definition);
         }
         // One at a time for each name, so that nobody who named no revision loses to a neighbour.
         let _change = self.changes.take(&name).await;
         loop {
             let stored = self.changeable(principal, &name, &terms.guard).await?;
-            self.release_replica(&stored, &terms, false).await?;
+            let warning = self.release_replica(&stored, &terms, false).await?;
             let mut definition = definition.clone();
             let federates = self.mark_coordinator(&mut definition);
             keep_mark(&mut definition, &stored.service.definition);
             let Update { service, sensitive, same } = self.updated(principal, definition, &stored).await?;
             if federates || self.is_coordinator(&name).await? {
-                let update = self.update_federation(&stored, service, sensitive, same, terms.clone());
+                let update = self.update_federation(&stored, service, sensitive, same, terms.clone().by(principal));
                 match Box::pin(update).await {
                     Err(Failure::RevisionMismatch(_)) if terms.guard == Guard::Any => continue,
                     other => return other,
@@ -213,7 +251,7 @@ impl Manager {
             match self.ports.services.replace(service, sensitive, &stored.revision).await {
                 Ok(changed) => {
                     self.forget_replica(&stored).await?;
-                    return Ok(done(Action::Update, &changed));
+                    return Ok(Change { federation: warned(warning), ..done(Action::Update, &changed) });
                 }
                 // Another manager was quicker; the caller named no revision, so the last one wins.
                 Err(StoreError::Conflict) if terms.guard == Guard::Any => {}
@@ -228,6 +266,7 @@ impl Manager {
         name: &ServiceName,
         terms: Terms,
     ) -> Result<Option<Change>, Failure> {
+        let terms = terms.by(principal);
         let _change = self.changes.take(name).await;
         let mut left = None;
         loop {
@@ -244,8 +283,8 @@ impl Manager {
                 }
                 Err(failure) => return Err(failure),
             };
-            self.release_replica(&stored, &terms, true).await?;
-            let federation = self.consequences_of_removal(name).await?;
+            let warning = self.release_replica(&stored, &terms, true).await?;
+            let federation = self.consequences_of_removal(name).await?.or(warned(warning));
             let change = Change { action: Action::Delete, service: stored.service.clone(), revision: None, federation };
             if terms.dry_run {
                 return Ok(Some(change));
@@ -370,6 +409,20 @@ impl Manager {
 /// Whether a coordinator of our kind wrote it: such writes are whole and can be repeated.
 fn is_replica(definition: &Definition) -> bool {
     definition.is_worker() && definition.annotations.contains_key(FEDERATION_ID_ANNOTATION)
+}
+
+/// What a coordinator of our kind says of what it sends; nothing when it is somebody else: the
+/// marks alone stand in every replica that is read.
+fn ordered(definition: &Definition, terms: &Terms) -> Option<Order> {
+    let operation = definition.annotations.get(OPERATION_ANNOTATION).filter(|_| is_replica(definition))?;
+    if planted(Bug::MarksBelieved) {
+        return Some(Order { operation: operation.clone(), time: u64::MAX });
+    }
+    terms.order.clone().filter(|order| order.operation == *operation)
+}
+
+fn warned(warning: Option<String>) -> Option<Consequences> {
+    warning.map(|warning| Consequences { warnings: vec![warning], ..Consequences::default() })
 }
 
 /// Who owns what this caller creates, and the name to show.

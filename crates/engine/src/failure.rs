@@ -30,8 +30,8 @@ pub enum Failure {
     #[error("the stored definition of {name} cannot be read: {cause}")]
     Unreadable { name: ServiceName, cause: String },
     /// Nothing was touched anywhere.
-    #[error("the federation was not created, and nothing was changed: {}", sentence(.0))]
-    Obstacles(Vec<MemberOutcome>),
+    #[error("{undertaking}: {}", sentence(outcomes))]
+    Obstacles { undertaking: Undertaking, outcomes: Vec<MemberOutcome> },
     /// What had been done was taken back, except at those that are left.
     #[error("the federation was not created: {}; {}", sentence(failed), rollback(left))]
     RolledBack { failed: Vec<MemberOutcome>, left: Vec<MemberOutcome> },
@@ -57,6 +57,9 @@ pub enum Failure {
     NotInRegistry(String),
     #[error("the refresh token cannot be used: {0}")]
     RefreshToken(String),
+    /// What a coordinator sent was taken back or let go before it arrived.
+    #[error("the service {0} has left that federation, or what was sent was taken back, before it arrived")]
+    TooLate(ServiceName),
     #[error("the service {0} is in no federation")]
     NoFederation(ServiceName),
     #[error("there is no job named {0}")]
@@ -87,6 +90,23 @@ pub enum Failure {
     Store(#[from] StoreError),
 }
 
+/// What members stood in the way of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undertaking {
+    Create,
+    /// Of a federation that is there.
+    Change,
+}
+
+impl std::fmt::Display for Undertaking {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Create => "the federation was not created, and nothing was changed",
+            Self::Change => "the members were not changed",
+        })
+    }
+}
+
 impl Failure {
     /// What a store says of one service, in the words of its caller.
     pub(crate) fn of_service(error: StoreError, name: &ServiceName) -> Self {
@@ -103,7 +123,7 @@ impl Failure {
 impl From<CreateFailure> for Failure {
     fn from(failure: CreateFailure) -> Self {
         match failure {
-            CreateFailure::Obstacles(obstacles) => Self::Obstacles(obstacles),
+            CreateFailure::Obstacles(outcomes) => Self::Obstacles { undertaking: Undertaking::Create, outcomes },
             CreateFailure::RolledBack { failed, left } => Self::RolledBack { failed, left },
             CreateFailure::Local(failure) => failure,
         }

@@ -17,7 +17,7 @@ use oscar_model::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE
 
 use crate::bugs::{Bug, planted};
 use crate::deploy::{Action, Change, Consequences, Terms, done};
-use crate::failure::Failure;
+use crate::failure::{Failure, Undertaking};
 use crate::federate::{Create, Edited, KeyHolder, Member, MemberOutcome, View};
 use crate::manager::Manager;
 use crate::ports::mint::{GrantStatus, Submission};
@@ -33,7 +33,11 @@ pub struct Shown {
 
 impl Manager {
     pub(crate) fn member(&self) -> Member {
-        Member { services: self.ports.services.clone(), journal: self.federator.journal.clone() }
+        Member {
+            services: self.ports.services.clone(),
+            journal: self.federator.journal.clone(),
+            now: self.federator.now(),
+        }
     }
 
     /// Takes away what only a manager writes, gives the cluster a name if it has none, and tells
@@ -71,11 +75,12 @@ impl Manager {
             sensitive.environment.insert(REFRESH_TOKEN.to_owned(), token.clone());
         }
         let logins = crate::federate::logins(&service.definition, sensitive);
-        let mut access = Access { logins, bearer: terms.bearer.clone(), grant: None };
+        let mut access = Access { logins, bearer: terms.bearer.clone(), grant: None, actor: terms.actor.clone() };
         access.grant = known.and_then(|record| record.access.grant.clone());
         let mut warnings = Vec::new();
         if !token.is_blank() && !terms.dry_run {
             let submission = Submission {
+                actor: &terms.actor,
                 owner: &service.owner,
                 namespace: &service.namespace,
                 service: service.name(),
@@ -142,7 +147,7 @@ impl Manager {
         };
         let doubles = self.federator.doubles(&service.definition);
         if !doubles.is_empty() {
-            return Err(Failure::Obstacles(doubles));
+            return Err(Failure::Obstacles { undertaking: Undertaking::Change, outcomes: doubles });
         }
         if terms.dry_run {
             let action = if same { Action::Nothing } else { Action::Update };
@@ -166,7 +171,7 @@ impl Manager {
     pub(crate) async fn remove_stored(&self, stored: &Stored, terms: &Terms) -> Result<(), Failure> {
         let name = stored.service.name();
         if self.is_coordinator(name).await? {
-            let access = Access { bearer: terms.bearer.clone(), ..Access::default() };
+            let access = access_by(terms);
             return self.federator.delete(name, Some(&stored.revision), access).await;
         }
         let removed = self.ports.services.remove(name, Some(&stored.revision)).await;
@@ -228,8 +233,7 @@ impl Manager {
             }
             return Ok(Edited::default());
         }
-        let access = Access { bearer: terms.bearer, ..Access::default() };
-        self.federator.edit(name, edit, access).await
+        self.federator.edit(name, edit, access_by(&terms.by(principal))).await
     }
 
     /// Looks at every member now instead of at the next tick.
@@ -240,7 +244,7 @@ impl Manager {
         terms: Terms,
     ) -> Result<Vec<MemberOutcome>, Failure> {
         self.in_charge(principal, name).await?;
-        let access = Access { bearer: terms.bearer, ..Access::default() };
+        let access = access_by(&terms.by(principal));
         Ok(self.federator.reconcile(name, Some(access)).await?.outcomes)
     }
 
@@ -253,7 +257,9 @@ impl Manager {
         terms: Terms,
     ) -> Result<Option<String>, Failure> {
         let stored = self.owned(principal, name).await?;
+        let terms = terms.by(principal);
         let submission = Submission {
+            actor: &terms.actor,
             owner: &stored.service.owner,
             namespace: &stored.service.namespace,
             service: name,
@@ -338,6 +344,11 @@ impl Manager {
         open += futures::future::join_all(rounds).await.into_iter().sum::<usize>();
         Ok(open)
     }
+}
+
+/// How the owner is represented by this call alone.
+fn access_by(terms: &Terms) -> Access {
+    Access { bearer: terms.bearer.clone(), actor: terms.actor.clone(), ..Access::default() }
 }
 
 /// What an update would mean for the members, from what is known; nobody is asked.

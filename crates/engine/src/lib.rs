@@ -21,8 +21,8 @@ pub mod tokens;
 mod turns;
 mod validate;
 
-pub use deploy::{Action, Change, Consequences, Guard, Terms};
-pub use failure::Failure;
+pub use deploy::{Action, Change, Consequences, Guard, Order, Terms};
+pub use failure::{Failure, Undertaking};
 pub use federation::Shown;
 pub use manager::{FederationPorts, Manager, OwnStore, Policy, Ports};
 pub use own_peer::OwnPeer;

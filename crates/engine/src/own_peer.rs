@@ -4,14 +4,16 @@
 use std::sync::{OnceLock, Weak};
 
 use async_trait::async_trait;
-use oscar_model::federation::expand::Audience;
+use oscar_model::federation::expand::{Audience, OPERATION_ANNOTATION};
 use oscar_model::federation::plan::{Act, Found, Step};
 use oscar_model::federation::record::Credential;
 use oscar_model::identity::Principal;
 use oscar_model::secret::Secret;
+use oscar_model::service::Definition;
 
-use crate::deploy::Terms;
+use crate::deploy::{Order, Terms};
 use crate::failure::Failure;
+use crate::federate::Letting;
 use crate::manager::Manager;
 use crate::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
 
@@ -31,6 +33,12 @@ impl OwnPeer {
         let manager = self.manager.get().and_then(Weak::upgrade);
         manager.ok_or_else(|| PeerError::Unreachable("the manager is stopping".to_owned()))
     }
+}
+
+/// What a coordinator says beside a definition that it deploys.
+pub(crate) fn order_of(definition: &Definition, time: u64) -> Option<Order> {
+    let operation = definition.annotations.get(OPERATION_ANNOTATION)?;
+    Some(Order { operation: operation.clone(), time })
 }
 
 fn refused(failure: &Failure) -> PeerError {
@@ -58,7 +66,9 @@ impl Peers for OwnPeer {
         let Some(definition) = step.definition.as_deref() else { return Ok(()) };
         let principal = Principal::of_owner(call.owner);
         let manager = self.manager()?;
-        let deployed = manager.deploy_replica(&principal, definition.clone(), token, &Terms::default()).await;
+        let terms = Terms { order: order_of(definition, call.time), ..Terms::default() };
+        let creates = step.act == Act::Create;
+        let deployed = manager.deploy_replica(&principal, definition.clone(), token, &terms, creates).await;
         deployed.map(drop).map_err(|failure| refused(&failure))
     }
 
@@ -70,9 +80,9 @@ impl Peers for OwnPeer {
         _operation: &str,
     ) -> Result<(), PeerError> {
         let principal = Principal::of_owner(call.owner);
-        let (name, delete) = (&call.member.service_name, step.act == Act::Delete);
+        let letting = Letting { federation_id, time: call.time, delete: step.act == Act::Delete };
         let manager = self.manager()?;
-        let withdrawn = manager.withdraw_replica(&principal, name, federation_id, delete).await;
+        let withdrawn = manager.withdraw_replica(&principal, &call.member.service_name, letting).await;
         withdrawn.map_err(|failure| refused(&failure))
     }
 

@@ -1,13 +1,12 @@
 //! Replicas that coordinators of other clusters deploy here.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use oscar_model::access::{Action as Wish, decide};
 use oscar_model::federation::edit::{Edit, is_same};
 use oscar_model::federation::expand::OPERATION_ANNOTATION;
 use oscar_model::federation::plan::Found;
-use oscar_model::federation::record::{Access, Role};
+use oscar_model::federation::record::{Access, Role, Seconds};
 use oscar_model::federation::sync::in_sync;
 use oscar_model::federation::topology::MemberId;
 use oscar_model::identity::Principal;
@@ -18,45 +17,55 @@ use oscar_model::service::{Definition, Sensitive, Service};
 use crate::bugs::{Bug, planted};
 use crate::deploy::{Action, Change, Former, Terms, done, is_token, owner_of};
 use crate::failure::Failure;
-use crate::federate::federation_of;
+use crate::federate::{Letting, federation_of};
 use crate::federation::coordinator_named_in;
 use crate::manager::Manager;
 use crate::ports::peers::Invitation;
 use crate::ports::services::Stored;
 
+/// Nothing that was sent arrives later than that.
+const FENCES_LAST: Seconds = 24 * 3600;
+
 impl Manager {
     /// A replica is its coordinator's; whoever wants it for himself takes it out first.
-    /// With `discard` he does not want it at all.
-    pub(crate) async fn release_replica(&self, stored: &Stored, terms: &Terms, discard: bool) -> Result<(), Failure> {
+    /// With `discard` he does not want it at all. Returns what he should know.
+    pub(crate) async fn release_replica(
+        &self,
+        stored: &Stored,
+        terms: &Terms,
+        discard: bool,
+    ) -> Result<Option<String>, Failure> {
         let definition = &stored.service.definition;
         if !definition.is_worker() || federation_of(definition).is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         if !terms.detach {
             let service = stored.service.name().clone();
             return Err(Failure::Replica { service, coordinator: coordinator_named_in(definition) });
         }
         if terms.dry_run || planted(Bug::LeavesSilently) {
-            Ok(())
+            Ok(None)
         } else {
             self.federator.detach(stored.service.name(), discard).await
         }
     }
 
     /// A coordinator of our kind writes a replica here: creates it, takes over a plain service of
-    /// the owner's, or updates it.
+    /// the owner's, or updates it. Without `creates` there must be one already: somebody may send
+    /// back what he read of a replica that has gone since.
     pub(crate) async fn deploy_replica(
         &self,
         principal: &Principal,
         mut definition: Definition,
         token: &Secret,
         terms: &Terms,
+        creates: bool,
     ) -> Result<Change, Failure> {
         let name = definition.name.clone();
         let _turn = self.turns.take(&name).await;
         let stored = match self.stored_for(principal, &name).await {
             Ok(stored) => Some(stored),
-            Err(Failure::NotFound(_)) => None,
+            Err(Failure::NotFound(_)) if creates => None,
             Err(failure) => return Err(failure),
         };
         if let Some(stored) = &stored {
@@ -64,8 +73,8 @@ impl Manager {
                 let visible = decide(principal, Wish::See, &stored.service);
                 return Err(if visible { Failure::NotOwner(name) } else { Failure::NotVisible(name) });
             }
-            if let Some(change) = self.written_by_hand(stored, &definition, terms).await? {
-                return Ok(change);
+            if self.is_coordinator(&name).await? {
+                return Err(Failure::Exists(name));
             }
         }
         let former = stored.as_ref().map_or(Former::None, |stored| Former::Of(&stored.service.definition));
@@ -80,40 +89,43 @@ impl Manager {
             return Ok(Change { action, service, revision: None, federation: None });
         }
         let token = if is_token(token.expose()) { token.clone() } else { self.new_token() };
-        self.member().deploy(principal, &namespace, definition, &token).await?;
+        let time = terms.order.as_ref().map_or(0, |order| order.time);
+        self.member().deploy(principal, &namespace, definition, &token, time).await?;
         let stored = self.stored(&name).await?;
         Ok(done(action, &stored))
     }
 
-    /// Writes that carry the marks of a replica and yet are not its coordinator's: somebody sent
+    /// A PUT that carries the marks of a replica and yet is not its coordinator's: somebody sends
     /// back what he was shown, or a foreign mesh worker tells its coordinator of members.
-    async fn written_by_hand(
+    pub(crate) async fn put_by_hand(
         &self,
-        stored: &Arc<Stored>,
+        principal: &Principal,
         definition: &Definition,
         terms: &Terms,
-    ) -> Result<Option<Change>, Failure> {
-        let name = stored.service.name();
+    ) -> Result<Change, Failure> {
+        let name = &definition.name;
+        let stored = self.changeable(principal, name, &terms.guard).await?;
         let there = &stored.service.definition;
+        let same_federation = federation_of(there) == federation_of(definition);
         if self.is_coordinator(name).await? {
-            if federation_of(there) != federation_of(definition) {
+            if !same_federation {
                 return Err(Failure::Exists(name.clone()));
             }
-            let edit = additions(there, definition);
+            let registry = &self.federator.registry;
+            let edit = additions(there, definition, &|id| registry.contains_key(id));
             if !terms.dry_run && !edit.is_empty() {
                 self.federator.edit(name, &edit, Access::default()).await?;
             }
             let stored = self.stored(name).await?;
-            return Ok(Some(done(Action::Update, &stored)));
+            return Ok(done(Action::Update, &stored));
         }
-        let same_operation =
-            there.annotations.get(OPERATION_ANNOTATION) == definition.annotations.get(OPERATION_ANNOTATION);
-        let again = planted(Bug::FormerOverwritten);
-        if federation_of(there) != federation_of(definition) || !same_operation || again {
-            return Ok(None);
+        if !same_federation || !there.is_worker() {
+            // It was let go since, or is another's by now: it does not come back by accident.
+            return Err(Failure::OtherFederation(name.clone()));
         }
-        if in_sync(definition, there) || terms.dry_run {
-            return Ok(Some(done(Action::Nothing, stored)));
+        let operation = |definition: &Definition| definition.annotations.get(OPERATION_ANNOTATION).cloned();
+        if operation(there) == operation(definition) && (in_sync(definition, there) || terms.dry_run) {
+            return Ok(done(Action::Nothing, &stored));
         }
         Err(Failure::Replica { service: name.clone(), coordinator: coordinator_named_in(there) })
     }
@@ -141,12 +153,11 @@ impl Manager {
         &self,
         principal: &Principal,
         name: &ServiceName,
-        federation_id: &str,
-        delete: bool,
+        letting: Letting<'_>,
     ) -> Result<(), Failure> {
         self.may_touch(principal, name).await?;
         let _turn = self.turns.take(name).await;
-        self.member().withdraw(principal, name, federation_id, delete).await
+        self.member().withdraw(principal, name, letting).await
     }
 
     pub async fn undo_replica(
@@ -197,25 +208,76 @@ impl Manager {
             self.member().forget_needless(&name).await?;
         }
         let records = journal.federations().await?;
-        for record in records.iter().filter(|record| record.role != Role::Coordinator) {
+        let living = records.iter().filter(|record| record.deleted.is_none());
+        for record in living.filter(|record| record.role != Role::Coordinator) {
             let name = &record.own.service_name;
             let _turn = self.turns.take(name).await;
             self.member().forget_membership(name, &record.federation_id).await?;
         }
-        Ok(())
+        Ok(journal.forget_fences(self.federator.now().saturating_sub(FENCES_LAST)).await?)
     }
 }
 
-/// Members that a foreign worker knows and its coordinator does not.
-fn additions(coordinator: &Definition, told: &Definition) -> Edit {
+/// Members that a foreign worker knows and its coordinator does not, with where they live. What
+/// the coordinator knows is not changed: neither its members nor the addresses of their clusters.
+fn additions(coordinator: &Definition, told: &Definition, registered: &dyn Fn(&str) -> bool) -> Edit {
     let known = coordinator.federation.iter().flat_map(|federation| &federation.members);
     let known: Vec<_> = known.collect();
     let own = MemberId::own(coordinator);
     let told_members = told.federation.iter().flat_map(|federation| &federation.members);
-    let add = told_members
+    let add: Vec<_> = told_members
         .filter(|member| MemberId::of(member).is_some_and(|id| id != own))
         .filter(|member| !known.iter().any(|known| is_same(&known.target, &member.target)))
         .cloned()
         .collect();
-    Edit { add, ..Edit::default() }
+    let homes = add.iter().filter_map(MemberId::of).map(|id| id.cluster_id);
+    let clusters = homes
+        .filter(|id| !coordinator.clusters.contains_key(id) && !registered(id))
+        .filter_map(|id| told.clusters.get(&id).map(|cluster| (id, cluster.clone())))
+        .collect();
+    Edit { add, clusters, ..Edit::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use oscar_model::federation::{Federation, Member, Target, Topology};
+    use oscar_model::service::Cluster;
+
+    use super::*;
+
+    fn mk_member(cluster_id: &str) -> Member {
+        let service_name = ServiceName::parse("plants").expect("valid");
+        let target = Target::Oscar { cluster_id: cluster_id.to_owned(), service_name, parent: None };
+        Member { target, priority: 0, ssl_verify: true, headers: BTreeMap::new() }
+    }
+
+    /// With a member in each cluster, all of which it knows under that address.
+    fn mk_definition(cluster_id: &str, members: &[&str], address: &str) -> Definition {
+        let mut definition = Definition::new(ServiceName::parse("plants").expect("valid"), "image", "script");
+        definition.cluster_id = cluster_id.to_owned();
+        let members: Vec<_> = members.iter().copied().map(mk_member).collect();
+        for id in members.iter().filter_map(MemberId::of) {
+            let endpoint = format!("https://{address}.{}", id.cluster_id);
+            let cluster =
+                Cluster { endpoint, auth_user: String::new(), auth_password: Secret::default(), ssl_verify: true };
+            definition.clusters.insert(id.cluster_id, cluster);
+        }
+        let blank = Federation::blank("plants");
+        definition.federation = Some(Federation { topology: Topology::Mesh, members, ..blank });
+        definition
+    }
+
+    #[test]
+    fn a_foreign_worker_adds_members_with_their_clusters_and_changes_nothing_else() {
+        let coordinator = mk_definition("home", &["a"], "known");
+        let told = mk_definition("home", &["home", "a", "b", "listed"], "told");
+        let edit = additions(&coordinator, &told, &|id| id == "listed");
+        assert_eq!(edit.add, ["b", "listed"].map(mk_member));
+        assert_eq!(edit.clusters.keys().collect::<Vec<_>>(), ["b"], "what is known has its address");
+        assert_eq!(edit.clusters["b"].endpoint, "https://told.b");
+        let nothing = additions(&coordinator, &coordinator, &|_| false);
+        assert!(nothing.is_empty());
+    }
 }

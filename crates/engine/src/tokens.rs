@@ -35,7 +35,7 @@ pub use submit::Submitted;
 use mint::{Cached, Flight, Trouble};
 
 /// Who asks when nobody did: in audit records.
-const MANAGER: &str = "manager";
+pub(crate) const MANAGER: &str = "manager";
 
 /// The refresh tokens of this manager. Clones are the same.
 #[derive(Clone)]

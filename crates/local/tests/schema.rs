@@ -10,7 +10,7 @@ use oscar_engine::ports::services::Services;
 use oscar_engine::ports::settings::Settings as _;
 use oscar_engine::ports::users::Users as _;
 use oscar_engine::ports::vault::Vault as _;
-use oscar_engine::testing::conformance_federation::{mk_federation, mk_grant, mk_operation};
+use oscar_engine::testing::conformance_federation::{mk_federation, mk_fences, mk_grant, mk_operation};
 use oscar_engine::testing::conformance_jobs::{mk_job, mk_new, mk_success};
 use oscar_engine::testing::make::{mk_owner, mk_secretive, mk_service};
 use oscar_local::{LocalStore, OpenError, Options};
@@ -88,9 +88,9 @@ async fn every_older_version_is_brought_up_to_date_with_its_content() {
             assert_eq!(store.image_repositories().await, Ok(vec!["ghcr.io/grycap".into(), "docker.io".into()]));
         }
         if version >= 3 {
-            has_what_federations_left(&store).await;
+            has_what_federations_left(&store, version).await;
         }
-        if version >= 4 {
+        if version >= 5 {
             has_its_jobs(&store).await;
         }
         drop(store);
@@ -98,10 +98,24 @@ async fn every_older_version_is_brought_up_to_date_with_its_content() {
     }
 }
 
-async fn has_what_federations_left(store: &LocalStore) {
-    assert_eq!(store.operations().await, Ok(vec![mk_operation("op", 10)]));
-    let federation = mk_federation("fed", "cowsay");
-    assert_eq!(store.federation(&federation.own.service_name).await, Ok(Some(federation)));
+async fn has_what_federations_left(store: &LocalStore, version: i64) {
+    let (mut operation, mut federation) = (mk_operation("op", 10), mk_federation("fed", "cowsay"));
+    let cowsay = federation.own.service_name.clone();
+    if version < 4 {
+        // Who asked, and by which operation what was sent, was not written down yet.
+        operation.access.actor.clear();
+        federation.access.actor.clear();
+        for sent in federation.sent.values_mut() {
+            sent.wanted.clear();
+            sent.operation.clear();
+        }
+    } else {
+        let mut fences = store.fences(&cowsay).await.expect("read");
+        fences.sort_by_key(|fence| std::cmp::Reverse(fence.label()));
+        assert_eq!(fences, mk_fences("cowsay", 10));
+    }
+    assert_eq!(store.operations().await, Ok(vec![operation]));
+    assert_eq!(store.federation(&cowsay).await, Ok(Some(federation)));
     let (service, sensitive) = mk_secretive("cowsay", &mk_owner("someone@egi.eu"));
     let name = service.name().clone();
     let former = Former { name: name.clone(), label: "op".to_owned(), service: Some((service, sensitive)) };

@@ -216,7 +216,7 @@ proptest! {
         let federation = federation_of(&coordinator);
         let graph = Graph::of(MemberId::own(&coordinator), federation);
         for worker in expand(&coordinator, &mk_origin()) {
-            match (fit(&worker, Audience::Foreign, federation, &refresh), federation.topology) {
+            match (fit(&worker, Audience::Foreign, &coordinator, &refresh), federation.topology) {
                 (Err(Unfit::MeshNeedsRefreshToken), topology) => prop_assert_eq!(topology, Topology::Mesh),
                 (Err(Unfit::ForeignInnerNode), _) => prop_assert!(graph.delegates(&worker.id)),
                 (Ok(fitted), topology) => {
@@ -241,9 +241,11 @@ fn a_mesh_with_foreign_members_needs_the_owners_word() {
     coordinator.federation.as_mut().expect("given").share_refresh_token = true;
     let refresh = Secret::new("the-token");
     let workers = expand(&coordinator, &mk_origin());
-    let fitted = fit(&workers[0], Audience::Foreign, federation_of(&coordinator), &refresh).expect("allowed");
+    let fitted = fit(&workers[0], Audience::Foreign, &coordinator, &refresh).expect("allowed");
     assert_eq!(fitted.definition.environment.secrets[REFRESH_TOKEN], refresh);
     assert!(fitted.definition.environment.secrets["KEY"].is_blank());
-    let ours = fit(&workers[0], Audience::Ours, federation_of(&coordinator), &refresh).expect("always");
+    assert_eq!(fitted.definition.clusters.keys().collect::<Vec<_>>(), ["a", "b", "home"], "its own too");
+    assert!(fitted.definition.clusters.values().all(|cluster| cluster.auth_password.is_blank()));
+    let ours = fit(&workers[0], Audience::Ours, &coordinator, &refresh).expect("always");
     assert!(!ours.definition.environment.secrets.contains_key(REFRESH_TOKEN), "our kind asks the broker instead");
 }

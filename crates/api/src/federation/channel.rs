@@ -159,10 +159,17 @@ pub struct JoinBody {
 pub struct WithdrawBody {
     pub federation_id: String,
     pub operation: String,
+    /// How much the coordinator knew: what it sent with less knowledge is not taken any more.
+    #[serde(default)]
+    pub time: u64,
     /// Without it, what was created stays as a plain service.
     #[serde(default)]
     pub delete: bool,
 }
+
+/// What tells a deploy of a coordinator from a PUT of somebody who sends back what he has read:
+/// `<operation>; t=<how much the coordinator knew>`.
+pub const OPERATION_HEADER: &str = "oscar-operation";
 
 /// `POST /system/federation/{service}/undo`: take back what that operation did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

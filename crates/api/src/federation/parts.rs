@@ -109,11 +109,13 @@ pub(super) struct StoredAccess {
     logins: BTreeMap<String, StoredLogin>,
     bearer: Option<StoredBearer>,
     grant: Option<String>,
+    #[serde(default)]
+    actor: String,
 }
 
 impl StoredAccess {
     pub(super) fn from_access(access: &Access) -> Self {
-        let Access { logins, bearer, grant } = access;
+        let Access { logins, bearer, grant, actor } = access;
         let login =
             |login: &Login| StoredLogin { user: login.user.clone(), password: login.password.expose().to_owned() };
         let bearer = bearer.as_ref();
@@ -121,6 +123,7 @@ impl StoredAccess {
             logins: logins.iter().map(|(id, one)| (id.clone(), login(one))).collect(),
             bearer: bearer.map(|b| StoredBearer { token: b.token.expose().to_owned(), expires: b.expires }),
             grant: grant.clone(),
+            actor: actor.clone(),
         }
     }
 
@@ -130,6 +133,7 @@ impl StoredAccess {
             logins: self.logins.into_iter().map(|(id, one)| (id, login(one))).collect(),
             bearer: self.bearer.map(|b| Bearer { token: Secret::new(b.token), expires: b.expires }),
             grant: self.grant,
+            actor: self.actor,
         }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use oscar_model::federation::membership::Membership;
 use oscar_model::federation::record::{
-    AuditRecord, Echo, FederationRecord, Former, Grant, GrantState, Leaving, Operation, Phase, Role, Sent,
+    Against, AuditRecord, Echo, FederationRecord, Fence, Former, Grant, GrantState, Leaving, Operation, Phase, Role,
+    Sent,
 };
 use oscar_model::secret::Secret;
 use serde::{Deserialize, Serialize};
@@ -124,6 +125,10 @@ struct StoredLeaving {
 struct StoredSent {
     audience: StoredAudience,
     secrets: String,
+    #[serde(default)]
+    wanted: String,
+    #[serde(default)]
+    operation: String,
     echo: Option<StoredEcho>,
     former: Option<StoredDefinition>,
 }
@@ -136,10 +141,12 @@ struct StoredEcho {
 
 impl StoredSent {
     fn from_sent(sent: &Sent) -> Self {
-        let Sent { audience, secrets, echo, former } = sent;
+        let Sent { audience, secrets, wanted, operation, echo, former } = sent;
         Self {
             audience: StoredAudience::from_audience(*audience),
             secrets: secrets.clone(),
+            wanted: wanted.clone(),
+            operation: operation.clone(),
             echo: echo.as_ref().map(|echo| StoredEcho {
                 wanted: StoredDefinition::from_definition(&echo.wanted),
                 found: StoredDefinition::from_definition(&echo.found),
@@ -155,6 +162,8 @@ impl StoredSent {
         Ok(Sent {
             audience: self.audience.to_audience(),
             secrets: self.secrets,
+            wanted: self.wanted,
+            operation: self.operation,
             echo: self.echo.map(echo).transpose()?,
             former: boxed(self.former)?,
         })
@@ -250,6 +259,49 @@ impl Kept for Former {
             Ok((service.into_service()?, sensitive.into_sensitive()))
         });
         Ok(Self { name: name(&stored.name)?, label: stored.label, service: service.transpose()? })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum StoredAgainst {
+    Operation(String),
+    Federation { id: String, before: u64 },
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredFence {
+    service: String,
+    owner: String,
+    against: StoredAgainst,
+    since: u64,
+}
+
+impl Kept for Fence {
+    fn to_bytes(&self) -> Vec<u8> {
+        let Self { service, owner, against, since } = self;
+        write(StoredFence {
+            service: service.to_string(),
+            owner: owner.to_string(),
+            against: match against.clone() {
+                Against::Operation(id) => StoredAgainst::Operation(id),
+                Against::Federation { id, before } => StoredAgainst::Federation { id, before },
+            },
+            since: *since,
+        })
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let stored: StoredFence = read(bytes)?;
+        Ok(Self {
+            service: name(&stored.service)?,
+            owner: owner(&stored.owner)?,
+            against: match stored.against {
+                StoredAgainst::Operation(id) => Against::Operation(id),
+                StoredAgainst::Federation { id, before } => Against::Federation { id, before },
+            },
+            since: stored.since,
+        })
     }
 }
 

@@ -49,6 +49,22 @@ fn set_delegation(federation: &mut Value, weights: &BTreeMap<String, u32>) {
     federation["weights"] = weights;
 }
 
+/// The same body for Go OSCAR before 4.1, which knows one port where there is a list since.
+/// Nothing, when it cannot be said to such a manager, or would be the same.
+pub fn with_single_port(body: &[u8]) -> Option<Vec<u8>> {
+    let mut body: Value = serde_json::from_slice(body).ok()?;
+    let expose = body.get_mut("expose")?.as_object_mut()?;
+    let mut changed = false;
+    for key in ["api_port", "nodePort"] {
+        if let Some(ports) = expose.get_mut(key).filter(|ports| ports.is_array()) {
+            let [port] = ports.as_array()?.as_slice() else { return None };
+            *ports = port.clone();
+            changed = true;
+        }
+    }
+    changed.then(|| body.to_string().into_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +110,17 @@ mod tests {
         assert!(!definition.clusters.is_empty() && !body.contains("stays-here"));
         assert!(body.contains("goes-along") && body.contains("\"token\":\"\""));
         assert!(!body.contains("oscar.grycap/user-service"), "labels of a cluster are its own");
+    }
+
+    #[test]
+    fn one_port_can_be_said_to_older_managers() {
+        let older = |expose: Value| {
+            let body = json!({"name": "plants", "expose": expose}).to_string();
+            with_single_port(body.as_bytes()).map(|body| serde_json::from_slice::<Value>(&body).expect("JSON"))
+        };
+        let told = older(json!({"api_port": [5000], "nodePort": [30500], "max_scale": 2})).expect("one port");
+        assert_eq!(told, json!({"name": "plants", "expose": {"api_port": 5000, "nodePort": 30500, "max_scale": 2}}));
+        assert_eq!(older(json!({"api_port": [5000, 5001]})), None);
+        assert_eq!(older(json!({"max_scale": 2})), None, "nothing would be different");
     }
 }

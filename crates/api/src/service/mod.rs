@@ -14,5 +14,5 @@ pub use decode_parts::{clusters, providers};
 pub(crate) use encode::full;
 pub use encode::{DelegationBody, DeploymentSummary, ReplicaBody, ServiceBody, encode};
 pub(crate) use encode::{delegation_body, replica_body};
-pub use encode_peer::encode_for_peer;
+pub use encode_peer::{encode_for_peer, with_single_port};
 pub use request::{DefinitionFile, ServiceRequest};

@@ -73,7 +73,8 @@ impl Federator {
     ) -> Result<(), PeerError> {
         let credential = self.credential(access, &record.owner, &member.cluster_id, contact).await;
         let credential = credential.map_err(PeerError::Credentials)?;
-        let call = Call { member, contact, owner: &record.owner, credential: &credential };
+        let time = record.membership.time();
+        let call = Call { member, contact, owner: &record.owner, credential: &credential, time };
         let invitation = Invitation {
             federation_id: record.federation_id.clone(),
             member: member.clone(),
@@ -147,7 +148,8 @@ impl Federator {
         key: &Secret,
     ) -> Result<Exchange, PeerError> {
         let credential = Credential::MemberKey(key.clone());
-        let call = Call { member, contact, owner: &record.owner, credential: &credential };
+        let time = record.membership.time();
+        let call = Call { member, contact, owner: &record.owner, credential: &credential, time };
         let exchange = self.exchange(record);
         match self.peers.sync(&call, &exchange).await {
             // It does not know the key (yet, or any more).
@@ -189,6 +191,10 @@ impl Federator {
                     let leaving = leaving(&record, id, &was.endpoint.value, delete);
                     record.leaving.insert(id.clone(), leaving);
                 }
+            }
+            if record.leaving.len() > before.leaving.len() {
+                // What was sent to them so far was sent with less knowledge.
+                record.membership.advance();
             }
         }
         let back: Vec<_> = record.leaving.keys().filter(|id| record.membership.is_member(id)).cloned().collect();
@@ -294,18 +300,20 @@ impl Federator {
         Ok(self.exchange(&record))
     }
 
-    /// Tells the coordinator what a worker here has changed.
-    pub(crate) async fn tell_coordinator(&self, record: &FederationRecord) -> Result<(), PeerError> {
-        let Role::Worker { coordinator, endpoint } = &record.role else { return Ok(()) };
+    /// Tells the coordinator what a worker here has changed. Returns how much the coordinator knows
+    /// then.
+    pub(crate) async fn tell_coordinator(&self, record: &FederationRecord) -> Result<u64, PeerError> {
+        let Role::Worker { coordinator, endpoint } = &record.role else { return Ok(record.membership.time()) };
         let key = record.keys.get(coordinator);
         let key = key.ok_or_else(|| PeerError::Credentials("there is no key of the coordinator".to_owned()))?;
         let contact = Contact { endpoint: endpoint.clone(), verify: true, audience: Audience::Ours };
         let credential = Credential::MemberKey(key.clone());
-        let call = Call { member: coordinator, contact: &contact, owner: &record.owner, credential: &credential };
+        let (owner, time) = (&record.owner, record.membership.time());
+        let call = Call { member: coordinator, contact: &contact, owner, credential: &credential, time };
         let answer = self.peers.sync(&call, &self.exchange(record)).await?;
         self.memory.states.replace(&record.federation_id, answer.states);
         // What the coordinator knew more is taken over; that it is stored can wait.
         let _ = self.absorb(&record.own.service_name, &record.federation_id, &answer.membership, None).await;
-        Ok(())
+        Ok(answer.membership.time())
     }
 }

@@ -20,7 +20,7 @@ use crate::ports::StoreError;
 use crate::ports::peers::{Call, Condition, MemberState, PeerError, Sighting};
 use crate::ports::services::{Revision, Stored};
 
-use super::reconcile::secrets_digest;
+use super::reconcile::{secrets_digest, wanted_digest};
 use super::{Federator, Kind, MemberOutcome, contact, federation_of, hex, with_secrets};
 
 /// What is needed to create a federation.
@@ -185,7 +185,7 @@ impl Federator {
         let mut wanted = Vec::new();
         for worker in workers {
             let audience = contacts.get(&worker.id).map_or(Audience::Ours, |contact| contact.audience);
-            let fitted = whole.federation.as_ref().map(|federation| fit(&worker, audience, federation, &refresh_token));
+            let fitted = whole.federation.as_ref().map(|_| fit(&worker, audience, whole, &refresh_token));
             match fitted {
                 Some(Ok(fitted)) => {
                     if let Some(trouble) = unrestorable(&fitted, audience, sightings.get(&worker.id)) {
@@ -230,7 +230,7 @@ impl Federator {
             let contact = contact(place, sent.get(member).map(|sent| sent.audience));
             let looked = match self.credential(access, owner, &member.cluster_id, &contact).await {
                 Ok(credential) => {
-                    let call = Call { member, contact: &contact, owner, credential: &credential };
+                    let call = Call { member, contact: &contact, owner, credential: &credential, time: 0 };
                     Ok(self.peers.look(&call, federation_id).await)
                 }
                 Err(cause) => Err(MemberOutcome::new(member, Kind::Credentials, cause)),
@@ -291,7 +291,8 @@ impl Federator {
         let contact = step_contact(operation, step)?;
         let credential = self.credential(&operation.access, &operation.owner, &step.member.cluster_id, contact).await;
         let credential = credential.map_err(|cause| MemberOutcome::new(&step.member, Kind::Credentials, cause))?;
-        let call = Call { member: &step.member, contact, owner: &operation.owner, credential: &credential };
+        // Whatever is known later of who is in it is known with a later time.
+        let call = Call { member: &step.member, contact, owner: &operation.owner, credential: &credential, time: 0 };
         let done = match &step.definition {
             Some(_) => self.peers.deploy(&call, step, token).await,
             None => self.peers.withdraw(&call, step, &operation.federation_id, &operation.id).await,
@@ -325,14 +326,15 @@ impl Federator {
         }
         let credential = self.credential(&operation.access, &operation.owner, &step.member.cluster_id, contact).await;
         let credential = credential.map_err(|cause| MemberOutcome::new(&step.member, Kind::Credentials, cause))?;
-        let call = Call { member: &step.member, contact, owner: &operation.owner, credential: &credential };
+        let call = Call { member: &step.member, contact, owner: &operation.owner, credential: &credential, time: 0 };
         let undone: Result<(), PeerError> = self.peers.undo(&call, step, &operation.id).await;
         undone.map_err(|error| MemberOutcome::of_error(&step.member, &error))
     }
 
     async fn note_step(&self, operation: &Operation, step: &Step, act: &str, outcome: &Result<(), MemberOutcome>) {
         let trouble = outcome.as_ref().err().map_or("", |outcome| outcome.trouble.as_str());
-        self.note(&operation.owner, act, &operation.coordinator, &step.member.to_string(), trouble).await;
+        let who = (operation.access.actor.as_str(), &operation.owner);
+        self.note(who, act, &operation.coordinator, &step.member.to_string(), trouble).await;
     }
 
     /// Ends what a crash or an unreachable member left open. An operation whose coordinator was
@@ -400,7 +402,9 @@ impl Federator {
             let foreign = audience == Audience::Foreign;
             let former = step.former.clone().filter(|_| foreign);
             let secrets = secrets_digest(&record.federation_id, sent);
-            record.sent.insert(step.member.clone(), Sent { audience, secrets, echo: None, former });
+            let wanted = wanted_digest(sent);
+            let operation = operation.id.clone();
+            record.sent.insert(step.member.clone(), Sent { audience, secrets, wanted, operation, echo: None, former });
             if !foreign {
                 record.keys.insert(step.member.clone(), self.new_key());
             }

@@ -8,20 +8,21 @@ use oscar_model::federation::check;
 use oscar_model::federation::edit::{Edit, Unfit, check_additions, edited, follow, members_of};
 use oscar_model::federation::expand::FEDERATION_ID_ANNOTATION;
 use oscar_model::federation::membership::{Membership, Place};
-use oscar_model::federation::record::{Access, FederationRecord, Role};
+use oscar_model::federation::record::{Access, Against, FederationRecord, Fence, Role};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::federation::{Federation, Target, Topology};
 use oscar_model::name::ServiceName;
-use oscar_model::service::{Definition, Sensitive, Service};
+use oscar_model::service::{Cluster, Definition, Sensitive, Service};
 
 use crate::bugs::{Bug, planted};
-use crate::failure::Failure;
+use crate::failure::{Failure, Undertaking};
 use crate::ports::StoreError;
+use crate::ports::peers::PeerError;
 use crate::ports::services::Stored;
 
 use super::remove::leaving;
 use super::view::coordinator_of;
-use super::{Federator, Kind, MemberOutcome, federation_of};
+use super::{Federator, Kind, MemberOutcome, federation_of, raise_fence};
 
 /// What an edit came to. It is stored in any case; these members do not have it yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,10 +65,11 @@ impl Federator {
         }
         *federation = edited(federation, edit).map_err(refuse)?;
         for (id, cluster) in &edit.clusters {
-            next.clusters.insert(id.clone(), super::bare(cluster));
-            if let Some(known) = next.clusters.get_mut(id) {
-                known.auth_user.clone_from(&cluster.auth_user);
-            }
+            // Whoever says where a cluster is and not who may go there changes only the former.
+            let known = next.clusters.get(id).map(|known| known.auth_user.clone()).unwrap_or_default();
+            let given = Some(cluster.auth_user.clone()).filter(|user| !user.is_empty());
+            let cluster = Cluster { auth_user: given.unwrap_or(known), ..super::bare(cluster) };
+            next.clusters.insert(id.clone(), cluster);
         }
         next.storage_providers.extend(edit.storage_providers.clone());
         // The members API warns about the token and does not insist on it.
@@ -80,7 +82,10 @@ impl Federator {
             return Err(Failure::Invalid(faults));
         }
         let doubles = self.doubles(&next);
-        if doubles.is_empty() { Ok(next) } else { Err(Failure::Obstacles(doubles)) }
+        if doubles.is_empty() {
+            return Ok(next);
+        }
+        Err(Failure::Obstacles { undertaking: Undertaking::Change, outcomes: doubles })
     }
 
     async fn edit_as_coordinator(&self, service: &ServiceName, edit: &Edit, access: Access) -> Result<Edited, Failure> {
@@ -268,7 +273,7 @@ impl Federator {
             changed
         };
         match self.tell_coordinator(&changed).await {
-            Ok(()) => Ok(Edited::default()),
+            Ok(_) => Ok(Edited::default()),
             Err(error) if mesh => {
                 let trouble = format!("{error}; it is told as soon as it can be reached");
                 Ok(Edited { troubles: vec![MemberOutcome::new(&coordinator, Kind::Unreachable, trouble)] })
@@ -318,16 +323,36 @@ impl Federator {
         given.or(listed).or_else(|| self.place(definition, cluster_id))
     }
 
-    /// Takes a worker out of its federation, for whoever removes or changes it by hand: the
-    /// coordinator must know first.
+    /// Takes a worker out of its federation, for whoever removes or changes it by hand. The
+    /// coordinator is told first; when it does not answer, it is told when it is back, and nothing
+    /// of its is taken until then. Returns what the owner should know.
     ///
     /// With `discard` the service is about to be removed; otherwise it stays, as somebody's own.
-    pub async fn detach(&self, service: &ServiceName, discard: bool) -> Result<(), Failure> {
-        let Some(record) = self.known(service).await? else { return Ok(()) };
-        let Role::Worker { coordinator, .. } = &record.role else { return Ok(()) };
+    pub async fn detach(&self, service: &ServiceName, discard: bool) -> Result<Option<String>, Failure> {
+        loop {
+            let Some(record) = self.known(service).await? else { return Ok(None) };
+            let Role::Worker { coordinator, .. } = &record.role else { return Ok(None) };
+            let changed = self.without_itself(&record, discard);
+            let error = match self.tell_coordinator(&changed).await {
+                Ok(time) => return self.leave_behind(&record, time).await.map(|()| None),
+                Err(error) => error,
+            };
+            let _turn = self.memory.records.take(service).await;
+            if self.known(service).await?.as_ref() == Some(&record) {
+                self.journal.put_federation(&FederationRecord { deleted: Some(self.now()), ..changed }).await?;
+                self.memory.nudge.notify_one();
+                return Ok(Some(format!("its coordinator {coordinator} is told as soon as it answers: {error}")));
+            }
+            // News came in between: told anew.
+        }
+    }
+
+    /// What a worker knows when it has left.
+    fn without_itself(&self, record: &FederationRecord, discard: bool) -> FederationRecord {
         let mut changed = record.clone();
-        let whole = Federation { members: members_of(&record.membership), ..Federation::blank(service.as_str()) };
         let MemberId { cluster_id, service_name } = record.own.clone();
+        let blank = Federation::blank(service_name.as_str());
+        let whole = Federation { members: members_of(&record.membership), ..blank };
         let itself = Target::Oscar { cluster_id, service_name, parent: None };
         // Who hangs below it hangs above it afterwards.
         let edit = Edit { remove: vec![itself], reparent: true, ..Edit::default() };
@@ -337,11 +362,28 @@ impl Federator {
             follow(&mut changed.membership, &after.members, &place, discard, &self.own.instance_id);
         }
         changed.membership.acknowledge(&self.own.instance_id);
-        self.tell_coordinator(&changed).await.map_err(|error| Failure::CoordinatorSilent {
-            coordinator: coordinator.clone(),
-            cause: error.to_string(),
-        })?;
-        Ok(self.journal.remove_federation(&record.federation_id, service).await?)
+        changed
+    }
+
+    /// Tells the coordinator of a worker that has left without it. Returns whether that is done.
+    pub(crate) async fn say_farewell(&self, record: &FederationRecord) -> Result<bool, Failure> {
+        let time = match self.tell_coordinator(record).await {
+            Ok(time) => time,
+            Err(PeerError::Unreachable(_)) => return Ok(false),
+            // It is there and does not know of the worker: nothing is left to be told.
+            Err(PeerError::Credentials(_) | PeerError::Refused(_)) => record.membership.time(),
+        };
+        self.leave_behind(record, time).await?;
+        Ok(true)
+    }
+
+    /// The worker is in no federation; what the coordinator sent when it knew less comes too late.
+    async fn leave_behind(&self, record: &FederationRecord, time: u64) -> Result<(), Failure> {
+        let (service, id) = (&record.own.service_name, &record.federation_id);
+        let against = Against::Federation { id: id.clone(), before: time };
+        let fence = Fence { service: service.clone(), owner: record.owner.clone(), against, since: self.now() };
+        raise_fence(&*self.journal, fence).await?;
+        Ok(self.journal.remove_federation(id, service).await?)
     }
 }
 

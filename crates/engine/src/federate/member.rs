@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use oscar_model::federation::expand::{FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION};
 use oscar_model::federation::plan::{Found, Origination};
-use oscar_model::federation::record::{Former, Role};
+use oscar_model::federation::record::{Against, Fence, Former, Role, Seconds};
 use oscar_model::identity::{Owner, Principal};
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
@@ -23,7 +23,28 @@ use crate::ports::services::{Services, Stored};
 pub struct Member {
     pub services: Arc<dyn Services>,
     pub journal: Arc<dyn Journal>,
+    pub now: Seconds,
 }
+
+/// How a federation lets a replica go.
+#[derive(Debug, Clone, Copy)]
+pub struct Letting<'a> {
+    pub federation_id: &'a str,
+    /// How much its coordinator knew: what it sent with less knowledge comes too late.
+    pub time: u64,
+    pub delete: bool,
+}
+
+/// What a coordinator sends, and with how much knowledge.
+#[derive(Clone, Copy)]
+struct Deploy<'a> {
+    federation_id: &'a str,
+    operation: &'a str,
+    time: u64,
+}
+
+/// More for one name than any federation needs: somebody plays.
+const MOST_FENCES: usize = 256;
 
 fn adopted(federation_id: &str) -> String {
     format!("adopted:{federation_id}")
@@ -53,17 +74,23 @@ impl Member {
         }
     }
 
-    /// Creates, takes over or updates the replica. Repeating an operation changes nothing.
+    /// Creates, takes over or updates the replica. Repeating an operation changes nothing; what was
+    /// taken back or let go since is refused. `time` is what the coordinator knew.
     pub async fn deploy(
         &self,
         owner: &Principal,
         home: &str,
         mut definition: Definition,
         token: &Secret,
+        time: u64,
     ) -> Result<(), Failure> {
         let name = definition.name.clone();
         let federation_id = annotation(&definition, FEDERATION_ID_ANNOTATION).to_owned();
         let operation = annotation(&definition, OPERATION_ANNOTATION).to_owned();
+        let sent = Deploy { federation_id: &federation_id, operation: &operation, time };
+        if self.is_too_late(&owner_of(owner), &name, sent).await? && !planted(Bug::LateDeployTaken) {
+            return Err(Failure::TooLate(name));
+        }
         let sensitive = Sensitive::take_from(&mut definition);
         let Some(stored) = self.get(&name).await? else {
             self.keep(&name, &operation, None).await?;
@@ -110,11 +137,39 @@ impl Member {
         &self,
         owner: &Principal,
         name: &ServiceName,
-        federation_id: &str,
-        delete: bool,
+        Letting { federation_id, time, delete }: Letting<'_>,
     ) -> Result<(), Failure> {
+        let against = Against::Federation { id: federation_id.to_owned(), before: time };
+        self.fence(owner, name, against).await?;
         self.leave(owner, name, federation_id, delete).await?;
         self.forget_membership(name, federation_id).await
+    }
+
+    async fn fence(&self, owner: &Principal, name: &ServiceName, against: Against) -> Result<(), Failure> {
+        let fence = Fence { service: name.clone(), owner: owner_of(owner), against, since: self.now };
+        raise_fence(&*self.journal, fence).await
+    }
+
+    /// Whether what arrives was taken back or let go before it arrived.
+    async fn is_too_late(
+        &self,
+        owner: &Owner,
+        name: &ServiceName,
+        Deploy { federation_id, operation, time }: Deploy<'_>,
+    ) -> Result<bool, Failure> {
+        let fences = self.journal.fences(name).await?.into_iter();
+        let fenced = fences.filter(|fence| fence.holds_for(owner)).any(|fence| match fence.against {
+            Against::Operation(id) => id == operation,
+            Against::Federation { id, before } => id == federation_id && time < before,
+        });
+        // Its owner has taken it out, and the coordinator does not know yet.
+        let said_farewell = self.journal.federations().await?.iter().any(|record| {
+            record.own.service_name == *name
+                && record.federation_id == federation_id
+                && record.role != Role::Coordinator
+                && record.deleted.is_some()
+        });
+        Ok(fenced || said_farewell)
     }
 
     async fn leave(
@@ -156,6 +211,8 @@ impl Member {
     /// Puts back what stood here before the operation; nothing when it never arrived, or when
     /// somebody has changed the service since.
     pub async fn undo(&self, owner: &Principal, name: &ServiceName, operation: &str) -> Result<(), Failure> {
+        // It may also be that it has not arrived yet.
+        self.fence(owner, name, Against::Operation(operation.to_owned())).await?;
         let Some(former) = self.journal.former(name, operation).await? else { return Ok(()) };
         let stored = self.get(name).await?;
         let written_by_it = stored.as_ref().is_none_or(|stored| {
@@ -177,9 +234,9 @@ impl Member {
 
     async fn restore(&self, name: &ServiceName, stored: Option<&Stored>, former: Former) -> Result<(), Failure> {
         let restored = match (stored, former.service) {
-            (None, None) => Ok(()),
+            // No operation removes anything: its owner has, after it was kept and before it was written.
+            (None, _) => Ok(()),
             (Some(stored), None) => self.services.remove(name, Some(&stored.revision)).await,
-            (None, Some((service, sensitive))) => self.services.create(service, sensitive).await.map(drop),
             (Some(stored), Some((service, sensitive))) => {
                 self.services.replace(service, sensitive, &stored.revision).await.map(drop)
             }
@@ -263,6 +320,22 @@ impl Member {
         }
         Ok(self.journal.keep_former(&Former { name: name.clone(), label: label.to_owned(), service }).await?)
     }
+}
+
+/// From now on that is not written here any more. Nothing is written when it is known already.
+pub(crate) async fn raise_fence(journal: &dyn Journal, fence: Fence) -> Result<(), Failure> {
+    let standing = journal.fences(&fence.service).await?;
+    let mut of_owner = standing.iter().filter(|known| known.owner == fence.owner);
+    let known = of_owner.any(|known| match (&known.against, &fence.against) {
+        (Against::Federation { id, before }, Against::Federation { id: new, before: later }) => {
+            id == new && before >= later
+        }
+        (known, new) => known == new,
+    });
+    if known || standing.len() >= MOST_FENCES {
+        return Ok(());
+    }
+    Ok(journal.put_fence(&fence).await?)
 }
 
 /// A replica as a plain service: everything that the federation put there is gone.

@@ -36,6 +36,7 @@ use crate::ports::journal::Journal;
 use crate::ports::mint::Mint;
 use crate::ports::peers::{PeerError, Peers};
 use crate::ports::services::Services;
+use crate::tokens::MANAGER;
 use crate::turns::Turns;
 
 use access::Lent;
@@ -45,7 +46,8 @@ use states::States;
 pub use channel::KeyHolder;
 pub use create::{Create, CreateFailure, Prepared};
 pub use edit::Edited;
-pub use member::Member;
+pub use member::{Letting, Member};
+pub(crate) use member::{raise_fence, released};
 pub use reconcile::Repair;
 pub use view::{Graph, Node, View};
 
@@ -237,10 +239,18 @@ impl Federator {
         }))
     }
 
-    pub(crate) async fn note(&self, owner: &Owner, act: &str, service: &ServiceName, target: &str, outcome: &str) {
+    /// Writes down who did what for whom.
+    pub(crate) async fn note(
+        &self,
+        (actor, owner): (&str, &Owner),
+        act: &str,
+        service: &ServiceName,
+        target: &str,
+        outcome: &str,
+    ) {
         let record = AuditRecord {
             at: self.now(),
-            actor: owner.to_string(),
+            actor: if actor.is_empty() { MANAGER.to_owned() } else { actor.to_owned() },
             owner: owner.to_string(),
             act: act.to_owned(),
             service: service.to_string(),

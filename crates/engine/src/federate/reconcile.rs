@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use oscar_model::federation::edit::projected;
-use oscar_model::federation::expand::Audience;
+use oscar_model::federation::expand::{Audience, OPERATION_ANNOTATION};
 use oscar_model::federation::membership::Place;
-use oscar_model::federation::plan::{Act, Found, Step, depart};
-use oscar_model::federation::record::{Access, Contact, Echo, FederationRecord, Leaving, Role, Sent};
-use oscar_model::federation::sync::in_sync;
+use oscar_model::federation::plan::{Act, Found, Step, Undo, depart};
+use oscar_model::federation::record::{Access, Against, Contact, Echo, FederationRecord, Leaving, Role, Sent};
+use oscar_model::federation::sync::{in_sync, is_echo, project};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
@@ -138,6 +138,9 @@ impl Federator {
             }
         }
         let (record, access, operation) = (round.record, round.access, round.operation);
+        for (step, digest) in &steps {
+            self.notice(record, step, digest, survey.sightings.get(&step.member));
+        }
         let runs = steps.iter().map(|(step, digest)| async move {
             let outcome = self.repair_one(record, access, operation, survey, step, token).await;
             (step, digest, outcome)
@@ -148,9 +151,27 @@ impl Federator {
                 round.note_sent(step, survey.contacts.get(&step.member), digest);
             }
             self.observe(round.record, &outcome, survey.sightings.get(&step.member));
+            if outcome.kind == Kind::Refused && has_drifted(round.record, step, digest) {
+                self.set_condition(round.record, &step.member, Condition::Drifted);
+            }
             repair.outcomes.push(outcome);
         }
         repair
+    }
+
+    /// A member is not as it should be: shown until it is repaired.
+    fn notice(&self, record: &FederationRecord, step: &Step, digest: &str, sighting: Option<&Sighting>) {
+        let drifted = has_drifted(record, step, digest);
+        let trouble = if drifted { "somebody changed it there" } else { "" };
+        self.observe(record, &MemberOutcome::new(&step.member, Kind::Well, trouble), sighting);
+        let condition = if drifted { Condition::Drifted } else { Condition::Pending };
+        self.set_condition(record, &step.member, condition);
+    }
+
+    fn set_condition(&self, record: &FederationRecord, member: &MemberId, condition: Condition) {
+        if let Some(state) = self.memory.states.of(&record.federation_id).remove(member) {
+            self.memory.states.set(&record.federation_id, member, MemberState { condition, ..state });
+        }
     }
 
     async fn repair_one(
@@ -167,7 +188,8 @@ impl Federator {
         };
         let outcome = self.act(record, access, contact, step, operation, token).await;
         let act = if step.act == Act::Create { "replica-deployed" } else { "replica-updated" };
-        self.note(&record.owner, act, &record.own.service_name, &step.member.to_string(), &outcome.trouble).await;
+        let who = (access.actor.as_str(), &record.owner);
+        self.note(who, act, &record.own.service_name, &step.member.to_string(), &outcome.trouble).await;
         outcome
     }
 
@@ -186,7 +208,7 @@ impl Federator {
             Ok(credential) => credential,
             Err(cause) => return MemberOutcome::new(member, Kind::Credentials, cause),
         };
-        let call = Call { member, contact, owner: &record.owner, credential: &credential };
+        let call = Call { member, contact, owner: &record.owner, credential: &credential, time: time_of(record) };
         let done = match &step.definition {
             Some(_) => self.peers.deploy(&call, step, token).await,
             None => self.peers.withdraw(&call, step, &record.federation_id, operation).await,
@@ -205,7 +227,8 @@ impl Federator {
             let outcome = self.see_off_one(record, access, operation, id, leaving).await;
             if outcome.as_ref().is_none_or(|outcome| outcome.kind == Kind::Well) {
                 let word = outcome.as_ref().map_or("nothing was there", |_| "");
-                self.note(&record.owner, "replica-removed", &record.own.service_name, &id.to_string(), word).await;
+                let who = (access.actor.as_str(), &record.owner);
+                self.note(who, "replica-removed", &record.own.service_name, &id.to_string(), word).await;
             }
             (id.clone(), outcome)
         });
@@ -243,13 +266,19 @@ impl Federator {
             Ok(credential) => credential,
             Err(cause) => return Some(MemberOutcome::new(id, Kind::Credentials, cause)),
         };
-        let call = Call { member: id, contact, owner: &record.owner, credential: &credential };
+        let call = Call { member: id, contact, owner: &record.owner, credential: &credential, time: time_of(record) };
         let mut sighting = self.peers.look(&call, &record.federation_id).await;
         let sent = record.sent.get(id);
         super::create::correct_origination(&mut sighting, sent);
         let contact = Contact { audience: sighting.audience.unwrap_or(contact.audience), ..contact.clone() };
         match depart(id, &sighting.found, leaving.delete) {
             Err(obstacle) => Some(MemberOutcome::of_obstacle(id, &obstacle)),
+            Ok(None) if contact.audience == Audience::Ours && sighting.found != Found::SomebodyElses => {
+                // What was sent may not have arrived yet: it must not when it was let go.
+                let step = farewell(id);
+                let outcome = self.act(record, access, &contact, &step, operation, &Secret::default()).await;
+                Some(outcome).filter(|outcome| outcome.kind != Kind::Well)
+            }
             Ok(None) => None,
             Ok(Some(mut step)) => {
                 if contact.audience == Audience::Foreign {
@@ -319,6 +348,16 @@ impl Federator {
     }
 }
 
+/// How much is known of a federation. Of one that has ended nothing more will be.
+fn time_of(record: &FederationRecord) -> u64 {
+    if record.deleted.is_some() { Against::ENDED } else { record.membership.time() }
+}
+
+/// Lets a member go that has nothing of ours.
+fn farewell(member: &MemberId) -> Step {
+    Step { member: member.clone(), act: Act::Release, undo: Undo::RestoreFormer, definition: None, former: None }
+}
+
 /// What the members are called with: of this call, and what is kept.
 fn access_of(
     record: &FederationRecord,
@@ -358,7 +397,9 @@ impl Round<'_> {
         let known = self.record.sent.get(&step.member).and_then(|sent| sent.former.clone());
         let adopted = step.former.clone().filter(|_| step.act == Act::Adopt);
         let former = known.or(adopted).filter(|_| audience == Audience::Foreign);
-        let sent = Sent { audience, secrets: digest.to_owned(), echo: None, former };
+        let wanted = step.definition.as_deref().map(wanted_digest).unwrap_or_default();
+        let (secrets, operation) = (digest.to_owned(), self.operation.to_owned());
+        let sent = Sent { audience, secrets, wanted, operation, echo: None, former };
         self.changes.sent.insert(step.member.clone(), sent);
     }
 
@@ -382,7 +423,9 @@ impl Round<'_> {
         let echo = Echo { wanted: wanted.clone(), found: (**definition).clone() };
         let echo = (*audience == Audience::Foreign).then(|| Box::new(echo));
         let former = sent.and_then(|sent| sent.former.clone());
-        self.changes.sent.insert(id.clone(), Sent { audience: *audience, secrets: digest, echo, former });
+        let (wanted, operation) = (wanted_digest(wanted), operation_of(definition).to_owned());
+        let sent = Sent { audience: *audience, secrets: digest, wanted, operation, echo, former };
+        self.changes.sent.insert(id.clone(), sent);
     }
 }
 
@@ -400,10 +443,12 @@ fn correct(
         _ => None,
     };
     // What is not known to have arrived may be older.
-    let other_secrets = sent.is_none_or(|sent| sent.secrets != digest) && !planted(Bug::SecretsIgnored);
+    let older = sent.is_none_or(|sent| sent.secrets != digest)
+        || matches!((replica, sent), (Some((found, Some(Audience::Ours))), Some(sent)) if sent.is_overwritten(found));
+    let other_secrets = older && !planted(Bug::SecretsIgnored);
     match (planned, replica) {
         (Some(step), Some((found, Some(Audience::Foreign)))) if step.act == Act::Update && !other_secrets => {
-            let fresh = sent.is_some_and(|sent| sent.echo.is_none());
+            let fresh = sent.is_some_and(|sent| sent.echo.is_none()) && is_echo(wanted, found);
             let echoed = sent
                 .and_then(|sent| sent.echo.as_ref())
                 .is_some_and(|echo| in_sync(&echo.wanted, wanted) && in_sync(&echo.found, found));
@@ -413,12 +458,27 @@ fn correct(
         (None, Some((found, _))) if other_secrets => Some(Step {
             member: MemberId::own(wanted),
             act: Act::Update,
-            undo: oscar_model::federation::plan::Undo::RestoreFormer,
+            undo: Undo::RestoreFormer,
             definition: Some(Box::new(wanted.clone())),
             former: Some(found.clone()),
         }),
         (None, _) => None,
     }
+}
+
+/// Whether a replica was already sent what it lacks now: somebody changed or removed it there.
+fn has_drifted(record: &FederationRecord, step: &Step, digest: &str) -> bool {
+    let (Some(sent), Some(wanted)) = (record.sent.get(&step.member), step.definition.as_deref()) else { return false };
+    sent.secrets == digest && sent.wanted == wanted_digest(wanted)
+}
+
+fn operation_of(definition: &Definition) -> &str {
+    definition.annotations.get(OPERATION_ANNOTATION).map_or("", String::as_str)
+}
+
+/// Of what two managers must agree on.
+pub(crate) fn wanted_digest(definition: &Definition) -> String {
+    hex(&Sha256::digest(format!("{:?}", project(definition))))
 }
 
 /// Of everything secret that a definition carries, so that a change is noticed although no

@@ -8,7 +8,6 @@ use oscar_model::federation::record::{Access, FederationRecord, Leaving, Role};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::name::ServiceName;
 
-use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::StoreError;
 use crate::ports::services::Revision;
@@ -77,16 +76,24 @@ impl Federator {
     async fn finish_one(&self, seen: &FederationRecord) -> Result<(usize, Option<(ServiceName, String)>), Failure> {
         let name = &seen.own.service_name;
         // A look that was begun before the deletion must not bring a member back after it.
-        let _one = if planted(Bug::LookOutlivesFederation) { None } else { Some(self.memory.repairs.take(name).await) };
+        let _one = self.memory.repairs.take(name).await;
         let Some(record) = self.deleted_record(seen).await? else { return Ok((0, None)) };
         let Some(since) = record.deleted else { return Ok((0, None)) };
-        self.finish_local_part(&record).await?;
         let given_up = self.now().saturating_sub(since) > PATIENCE;
+        if record.role != Role::Coordinator {
+            if given_up {
+                self.journal.remove_federation(&record.federation_id, name).await?;
+            }
+            let told = given_up || self.say_farewell(&record).await?;
+            return Ok((usize::from(!told), None));
+        }
+        self.finish_local_part(&record).await?;
         if !self.remove_members(&record).await?.troubles().is_empty() && !given_up {
             return Ok((1, None));
         }
         if given_up {
-            self.note(&record.owner, "removal-given-up", name, &record.federation_id, "").await;
+            let who = ("", &record.owner);
+            self.note(who, "removal-given-up", name, &record.federation_id, "").await;
         }
         self.journal.remove_federation(&record.federation_id, name).await?;
         self.memory.states.forget(&record.federation_id);

@@ -60,6 +60,8 @@ pub struct JobPolicy {
     pub store_endpoint: String,
     pub store_region: String,
     pub store_verify: bool,
+    /// The administrator's key of that store.
+    pub root_access_key: String,
 }
 
 impl Default for JobPolicy {
@@ -73,6 +75,7 @@ impl Default for JobPolicy {
             store_endpoint: String::new(),
             store_region: String::new(),
             store_verify: true,
+            root_access_key: String::new(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use oscar_model::access::{Action, decide};
-use oscar_model::identity::{Owner, Principal, Subject};
+use oscar_model::identity::{Owner, Principal};
 use oscar_model::job::admission::Waiting;
 use oscar_model::job::{Event, Job, JobName, Need, ObjectRef, Source, Submission};
 use oscar_model::name::ServiceName;
@@ -73,7 +73,7 @@ impl Dispatcher {
             Err(error) => return Err(Failure::of_service(error, &name)),
         };
         let ObjectEvent { bucket, key, version, .. } = event;
-        let uploader = Subject::parse(&event.principal).map(Owner::User);
+        let uploader = self.uploader(&event.principal);
         let source = Source::Upload { version: version.clone() };
         let input = ObjectRef { bucket: bucket.clone(), key: key.clone() };
         let job = self.new_job(&stored.service, uploader, source, Some(input))?;
@@ -123,6 +123,14 @@ impl Dispatcher {
     }
 
     /// Goes on when the caller goes away: a job that is stored must be in its line too.
+    /// Users upload under their own name; the store tells of the administrator by his key.
+    fn uploader(&self, principal: &str) -> Option<Owner> {
+        if principal == self.policy.root_access_key {
+            return Some(Owner::Admin);
+        }
+        Some(principal).filter(|principal| !principal.is_empty()).and_then(Owner::parse)
+    }
+
     /// What can never fit is said at once, and does not wait for ever.
     async fn refuse_impossible(&self, job: &Job, waiting: &Waiting) -> bool {
         let (capacity, possible) = {

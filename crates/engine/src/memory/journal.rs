@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use oscar_model::federation::record::{FederationRecord, Former, Operation};
+use oscar_model::federation::record::{FederationRecord, Fence, Former, Operation, Seconds};
 use oscar_model::name::ServiceName;
 
 use crate::ports::StoreError;
@@ -18,6 +18,7 @@ struct State {
     operations: BTreeMap<String, Operation>,
     federations: BTreeMap<(String, ServiceName), FederationRecord>,
     formers: BTreeMap<(ServiceName, String), Former>,
+    fences: BTreeMap<(ServiceName, String), Fence>,
 }
 
 impl MemoryJournal {
@@ -81,6 +82,22 @@ impl Journal for MemoryJournal {
 
     async fn forget_former(&self, name: &ServiceName, label: &str) -> Result<(), StoreError> {
         self.state().formers.remove(&(name.clone(), label.to_owned()));
+        Ok(())
+    }
+
+    async fn put_fence(&self, fence: &Fence) -> Result<(), StoreError> {
+        let key = (fence.service.clone(), fence.label());
+        self.state().fences.insert(key, fence.clone());
+        Ok(())
+    }
+
+    async fn fences(&self, service: &ServiceName) -> Result<Vec<Fence>, StoreError> {
+        let state = self.state();
+        Ok(state.fences.values().filter(|fence| fence.service == *service).cloned().collect())
+    }
+
+    async fn forget_fences(&self, before: Seconds) -> Result<(), StoreError> {
+        self.state().fences.retain(|_, fence| fence.since >= before);
         Ok(())
     }
 }

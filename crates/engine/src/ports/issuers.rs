@@ -52,3 +52,14 @@ pub enum IssuerError {
     #[error("the issuer refused: {0}")]
     Refused(String),
 }
+
+impl IssuerError {
+    /// The same refusal, when it is known to be about the token and not about the request.
+    #[must_use]
+    pub fn ending_the_grant(self) -> Self {
+        match self {
+            Self::Refused(why) => Self::InvalidGrant(why),
+            other => other,
+        }
+    }
+}

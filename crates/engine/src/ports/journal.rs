@@ -1,7 +1,7 @@
 //! What a manager must remember of federations across a crash.
 
 use async_trait::async_trait;
-use oscar_model::federation::record::{FederationRecord, Former, Operation};
+use oscar_model::federation::record::{FederationRecord, Fence, Former, Operation, Seconds};
 use oscar_model::name::ServiceName;
 
 use super::StoreError;
@@ -39,4 +39,12 @@ pub trait Journal: Send + Sync {
     async fn formers(&self) -> Result<Vec<(ServiceName, String)>, StoreError>;
 
     async fn forget_former(&self, name: &ServiceName, label: &str) -> Result<(), StoreError>;
+
+    /// One of each service and label: the last put counts.
+    async fn put_fence(&self, fence: &Fence) -> Result<(), StoreError>;
+
+    async fn fences(&self, service: &ServiceName) -> Result<Vec<Fence>, StoreError>;
+
+    /// Forgets the fences that were put up before a time.
+    async fn forget_fences(&self, before: Seconds) -> Result<(), StoreError>;
 }

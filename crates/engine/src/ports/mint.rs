@@ -37,6 +37,8 @@ pub trait Mint: Send + Sync {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Submission<'a> {
+    /// Who brings it: the owner, or somebody for him.
+    pub actor: &'a str,
     pub owner: &'a Owner,
     pub namespace: &'a str,
     pub service: &'a ServiceName,

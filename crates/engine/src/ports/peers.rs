@@ -19,6 +19,7 @@ use oscar_model::secret::Secret;
 /// - [`Peers::undo`] takes back what that operation did at that member and nothing else; an
 ///   operation that never arrived is undone by doing nothing.
 /// - [`PeerError::Unreachable`] means that the change may or may not have happened.
+/// - What was taken back or withdrawn is not written by a deploy that arrives later.
 /// - The credential of a call reaches the cluster that is called and no other.
 /// - Each call ends within a time that the adapter bounds.
 #[async_trait]
@@ -56,6 +57,8 @@ pub struct Call<'a> {
     /// On whose behalf: the owner of the federation.
     pub owner: &'a Owner,
     pub credential: &'a Credential,
+    /// How much the coordinator knew: what it sent earlier and arrives later counts for nothing.
+    pub time: u64,
 }
 
 /// What was found, and what kind of manager answered.

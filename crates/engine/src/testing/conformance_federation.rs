@@ -11,8 +11,8 @@ use oscar_model::federation::expand::Audience;
 use oscar_model::federation::membership::{Attributes, Duty, Membership, Place};
 use oscar_model::federation::plan::{Act, Step, Undo};
 use oscar_model::federation::record::{
-    Access, AuditRecord, Bearer, Contact, Echo, FederationRecord, Former, Grant, GrantState, Leaving, Login, Operation,
-    Phase, Role, Sent,
+    Access, Against, AuditRecord, Bearer, Contact, Echo, FederationRecord, Fence, Former, Grant, GrantState, Leaving,
+    Login, Operation, Phase, Role, Sent,
 };
 use oscar_model::federation::topology::MemberId;
 use oscar_model::identity::Owner;
@@ -39,6 +39,7 @@ fn mk_access() -> Access {
         logins: BTreeMap::from([("far".to_owned(), login)]),
         bearer: Some(Bearer { token: Secret::new("planted-bearer"), expires: 1_800_000_000 }),
         grant: Some("a grant".to_owned()),
+        actor: "somebody".to_owned(),
     }
 }
 
@@ -85,6 +86,8 @@ pub fn mk_federation(federation_id: &str, service: &str) -> FederationRecord {
     let sent = Sent {
         audience: Audience::Foreign,
         secrets: "a digest".to_owned(),
+        wanted: "another digest".to_owned(),
+        operation: "op".to_owned(),
         echo: Some(Box::new(echo)),
         former: Some(Box::new(mk_definition("replica"))),
     };
@@ -129,6 +132,7 @@ pub async fn journal(store: Arc<dyn Journal>, prefix: &str) {
     many_at_once_are_all_there(&*store, prefix).await;
     federations_are_read_back(&*store, prefix).await;
     the_first_former_wins(&*store, prefix).await;
+    fences_stand_until_they_are_old(&*store, prefix).await;
 }
 
 async fn operations(store: &dyn Journal, prefix: &str) -> Vec<Operation> {
@@ -236,6 +240,36 @@ async fn the_first_former_wins(store: &dyn Journal, prefix: &str) {
     for label in ["op", "adopted:5f0e1c6a"] {
         store.forget_former(&name, label).await.expect("forgotten");
     }
+}
+
+/// A fence of each kind.
+pub fn mk_fences(service: &str, since: u64) -> [Fence; 2] {
+    let mk = |against| Fence { service: name_of(service), owner: mk_owner("someone@egi.eu"), against, since };
+    let id = "5f0e1c6a-8d53-4b7e-9a51-0f6f2f6b9d10".to_owned();
+    [mk(Against::Operation("op".to_owned())), mk(Against::Federation { id, before: Against::ENDED })]
+}
+
+async fn fences_stand_until_they_are_old(store: &dyn Journal, prefix: &str) {
+    let (name, other) = (format!("{prefix}fenced"), format!("{prefix}free"));
+    let standing = async |name: &str| {
+        let mut found = store.fences(&name_of(name)).await.expect("listed");
+        found.sort_by_key(|fence| std::cmp::Reverse(fence.label()));
+        found
+    };
+    // No store has fences as old as these.
+    let [operation, mut federation] = mk_fences(&name, 3);
+    for fence in [&operation, &federation, &mk_fences(&other, 5)[0]] {
+        store.put_fence(fence).await.expect("put");
+    }
+    assert_eq!(standing(&name).await, [operation.clone(), federation.clone()], "those of that service, as put");
+    federation.against = Against::Federation { id: "5f0e1c6a-8d53-4b7e-9a51-0f6f2f6b9d10".to_owned(), before: 7 };
+    federation.since = 4;
+    store.put_fence(&federation).await.expect("put again");
+    assert_eq!(standing(&name).await, [operation, federation.clone()], "the last put counts");
+    store.forget_fences(4).await.expect("forgotten");
+    assert_eq!(standing(&name).await, [federation], "what is not older stays");
+    store.forget_fences(6).await.expect("forgotten");
+    assert_eq!((standing(&name).await, standing(&other).await), (vec![], vec![]));
 }
 
 /// Everything the contract of [`Vault`] says. `users` gives owners their homes.

@@ -19,8 +19,7 @@ impl Mint for Tokens {
     }
 
     async fn submit(&self, submission: Submission<'_>) -> Result<Submitted, String> {
-        let Submission { owner, namespace, service, token, bearer, strict } = submission;
-        let submitted = Tokens::submit(self, owner, namespace, service, token, bearer, strict).await;
+        let submitted = self.give(submission).await;
         let submitted = submitted.map_err(|failure| failure.to_string())?;
         Ok(Submitted { grant: submitted.id, warning: submitted.warning })
     }

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Inner, TokenFailure, Tokens, undisturbed};
 use crate::ports::issuers::{IssuerError, Terms};
+use crate::ports::mint::Submission;
 
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,12 @@ impl Tokens {
         bearer: Option<&Secret>,
         strict: bool,
     ) -> Result<Submitted, TokenFailure> {
+        self.give(Submission { actor: owner.as_str(), owner, namespace, service, token, bearer, strict }).await
+    }
+
+    /// The same for whoever brings it.
+    pub(super) async fn give(&self, submission: Submission<'_>) -> Result<Submitted, TokenFailure> {
+        let Submission { actor, owner, namespace, service, token, bearer, strict } = submission;
         if token.is_blank() {
             return Err(TokenFailure::Blank);
         }
@@ -59,12 +66,12 @@ impl Tokens {
             refreshed: None,
             holders: BTreeSet::from([service.clone()]),
         };
-        let (inner, service) = (Arc::clone(&self.0), service.clone());
+        let (inner, service, actor) = (Arc::clone(&self.0), service.clone(), actor.to_owned());
         undisturbed(async move {
             let _turn = inner.turns.take(&grant.id).await;
             match inner.find(&grant.id).await? {
-                Some(known) => inner.share(known, service, strict).await,
-                None => inner.admit(grant, untold, strict).await,
+                Some(known) => inner.share(known, service, &actor, strict).await,
+                None => inner.admit(grant, untold, &actor, strict).await,
             }
         })
         .await
@@ -92,14 +99,20 @@ impl Tokens {
 
 impl Inner {
     /// One more service has a token that is known already.
-    async fn share(&self, mut grant: Grant, service: ServiceName, strict: bool) -> Result<Submitted, TokenFailure> {
+    async fn share(
+        &self,
+        mut grant: Grant,
+        service: ServiceName,
+        actor: &str,
+        strict: bool,
+    ) -> Result<Submitted, TokenFailure> {
         if let (true, GrantState::SignInAgain(why)) = (strict, &grant.state) {
             return Err(TokenFailure::NotAccepted(why.clone()));
         }
         if grant.holders.insert(service) {
             self.store(&grant).await?;
         }
-        self.record("token-submitted", grant.owner.as_str(), &grant, "ok, known already").await;
+        self.record("token-submitted", actor, &grant, "ok, known already").await;
         Ok(submitted(&grant))
     }
 
@@ -108,12 +121,12 @@ impl Inner {
         &self,
         mut grant: Grant,
         untold: Option<IssuerError>,
+        actor: &str,
         strict: bool,
     ) -> Result<Submitted, TokenFailure> {
-        let actor = grant.owner.as_str().to_owned();
         let outcome = match untold {
             Some(error) => Err(TokenFailure::Issuer(error)),
-            None => self.trade(&mut grant, &actor).await,
+            None => self.trade(&mut grant, actor).await,
         };
         match &outcome {
             Err(failure @ (TokenFailure::SomebodyElse | TokenFailure::Nobody)) => return Err(failure.clone()),
@@ -125,7 +138,7 @@ impl Inner {
             }
         }
         let submitted = submitted(&grant);
-        self.record("token-submitted", &actor, &grant, submitted.warning.as_deref().unwrap_or("ok")).await;
+        self.record("token-submitted", actor, &grant, submitted.warning.as_deref().unwrap_or("ok")).await;
         Ok(submitted)
     }
 }

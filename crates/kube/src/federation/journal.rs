@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Secret;
 use oscar_api::federation::Kept;
 use oscar_engine::ports::StoreError;
 use oscar_engine::ports::journal::Journal;
-use oscar_model::federation::record::{FederationRecord, Former, Operation};
+use oscar_model::federation::record::{FederationRecord, Fence, Former, Operation, Seconds};
 use oscar_model::name::ServiceName;
 
 use super::{KubeLease, TRIES, crowded, fitting};
@@ -192,5 +192,25 @@ impl Journal for KubeJournal {
 
     async fn forget_former(&self, name: &ServiceName, label: &str) -> Result<(), StoreError> {
         self.remove(Entry { kind: Kind::Former, key: &[name.as_str(), label] }).await
+    }
+
+    async fn put_fence(&self, fence: &Fence) -> Result<(), StoreError> {
+        let entry = Entry { kind: Kind::Fence, key: &[fence.service.as_str(), &fence.label()] };
+        self.put(entry, &fence.service, fence).await
+    }
+
+    async fn fences(&self, service: &ServiceName) -> Result<Vec<Fence>, StoreError> {
+        let which = Kind::Fence.selector(Some(service.as_str()));
+        let found: Vec<Secret> = self.calls.list(&self.namespace, &which).await?;
+        // One that cannot be read may be the one that counts.
+        found.iter().map(read).collect()
+    }
+
+    async fn forget_fences(&self, before: Seconds) -> Result<(), StoreError> {
+        let standing: Vec<Fence> = self.all(Kind::Fence).await?;
+        for fence in standing.iter().filter(|fence| fence.since < before) {
+            self.remove(Entry { kind: Kind::Fence, key: &[fence.service.as_str(), &fence.label()] }).await?;
+        }
+        Ok(())
     }
 }

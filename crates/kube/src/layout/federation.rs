@@ -36,6 +36,7 @@ pub(crate) enum Kind {
     Operation,
     Federation,
     Former,
+    Fence,
 }
 
 impl Kind {
@@ -44,6 +45,7 @@ impl Kind {
             Self::Operation => "operation",
             Self::Federation => "federation",
             Self::Former => "former",
+            Self::Fence => "fence",
         }
     }
 
@@ -57,7 +59,7 @@ impl Kind {
 }
 
 /// Every entry, of whatever kind.
-pub(crate) const ENTRIES: &str = "oscar.grycap/journal in (operation,federation,former)";
+pub(crate) const ENTRIES: &str = "oscar.grycap/journal in (operation,federation,former,fence)";
 
 /// 32 hexadecimal digits of a hash of the parts, each with its length.
 fn hash(parts: &[&str]) -> String {

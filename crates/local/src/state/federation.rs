@@ -11,7 +11,7 @@ use oscar_engine::ports::StoreError;
 use oscar_engine::ports::audit::Audit;
 use oscar_engine::ports::journal::Journal;
 use oscar_engine::ports::vault::Vault;
-use oscar_model::federation::record::{AuditRecord, FederationRecord, Former, Grant, Operation};
+use oscar_model::federation::record::{AuditRecord, FederationRecord, Fence, Former, Grant, Operation, Seconds};
 use oscar_model::name::ServiceName;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
@@ -54,6 +54,14 @@ const FORMERS: Table = Table {
     // The first of one label wins.
     put: "INSERT INTO formers (name, label, sealed) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
     remove: "DELETE FROM formers WHERE name = ?1 AND label = ?2",
+};
+
+const FENCES: Table = Table {
+    name: "fences",
+    all: "SELECT service, label, sealed FROM fences",
+    put: "INSERT INTO fences (service, label, sealed) VALUES (?1, ?2, ?3)
+          ON CONFLICT DO UPDATE SET sealed = excluded.sealed",
+    remove: "DELETE FROM fences WHERE service = ?1 AND label = ?2",
 };
 
 const GRANTS: Table = Table {
@@ -208,6 +216,25 @@ impl Journal for LocalStore {
 
     async fn forget_former(&self, name: &ServiceName, label: &str) -> Result<(), StoreError> {
         self.delete(&FORMERS, &[name.as_str(), label]).await
+    }
+
+    async fn put_fence(&self, fence: &Fence) -> Result<(), StoreError> {
+        self.put(&FENCES, &[fence.service.as_str(), &fence.label()], fence).await
+    }
+
+    async fn fences(&self, service: &ServiceName) -> Result<Vec<Fence>, StoreError> {
+        let sql = "SELECT service, label, sealed FROM fences WHERE service = ?1 ORDER BY label";
+        let rows = self.select(sql, vec![service.to_string()]).await?;
+        // One that cannot be read may be the one that counts.
+        rows.iter().map(|row| self.unseal(&FENCES, row)).collect()
+    }
+
+    async fn forget_fences(&self, before: Seconds) -> Result<(), StoreError> {
+        let standing: Vec<Fence> = self.all(&FENCES).await?;
+        for fence in standing.iter().filter(|fence| fence.since < before) {
+            self.delete(&FENCES, &[fence.service.as_str(), &fence.label()]).await?;
+        }
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@ use super::seal::{Place, Seal};
 const APPLICATION_ID: i64 = 0x4F53_4352;
 
 /// The n-th (from zero) brings a database of version n to version n + 1.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     // Services and their secrets. `counters` remembers the last revision that was given out.
     "CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
      CREATE TABLE counters (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -65,6 +65,13 @@ const MIGRATIONS: [&str; 4] = [
      ) STRICT;
      CREATE TABLE grants (id TEXT PRIMARY KEY NOT NULL, sealed BLOB NOT NULL) STRICT;
      CREATE TABLE audit (number INTEGER PRIMARY KEY NOT NULL, record TEXT NOT NULL) STRICT;",
+    // What coordinators sent and is not taken any more.
+    "CREATE TABLE fences (
+         service TEXT NOT NULL,
+         label TEXT NOT NULL,
+         sealed BLOB NOT NULL,
+         PRIMARY KEY (service, label)
+     ) STRICT;",
     jobs::TABLES,
 ];
 

@@ -162,8 +162,7 @@ fn clusters(coordinator: &Definition, graph: &Graph, id: &MemberId, origin: &Ori
     let mut clusters = BTreeMap::new();
     for target in graph.targets(id).filter(|target| **target != graph.coordinator) {
         if let Some(cluster) = coordinator.clusters.get(&target.cluster_id) {
-            let bare = Cluster { auth_user: String::new(), auth_password: Secret::default(), ..cluster.clone() };
-            clusters.insert(target.cluster_id.clone(), bare);
+            clusters.insert(target.cluster_id.clone(), bare(cluster));
         }
     }
     clusters.insert(
@@ -178,6 +177,10 @@ fn clusters(coordinator: &Definition, graph: &Graph, id: &MemberId, origin: &Ori
     clusters
 }
 
+fn bare(cluster: &Cluster) -> Cluster {
+    Cluster { auth_user: String::new(), auth_password: Secret::default(), ..cluster.clone() }
+}
+
 /// The origin's store is named, so that outputs find it; its keys never leave.
 fn hide_own_store_keys(definition: &mut Definition) {
     for (reference, provider) in &mut definition.storage_providers {
@@ -190,23 +193,25 @@ fn hide_own_store_keys(definition: &mut Definition) {
     }
 }
 
-/// The same worker as another kind of manager may be told it.
+/// The same worker as another kind of manager may be told it. `coordinator` is what it was
+/// expanded from.
 pub fn fit(
     worker: &Worker,
     audience: Audience,
-    coordinator: &Federation,
+    coordinator: &Definition,
     refresh_token: &Secret,
 ) -> Result<Worker, Unfit> {
     if audience == Audience::Ours {
         return Ok(worker.clone());
     }
+    let shares = coordinator.federation.as_ref().is_some_and(|federation| federation.share_refresh_token);
     let mut fitted = worker.clone();
     let Some(federation) = &mut fitted.definition.federation else { return Ok(fitted) };
     match federation.topology {
         Topology::Tree if !federation.members.is_empty() => return Err(Unfit::ForeignInnerNode),
         // Upstream knows no tree; a leaf of one is the same as one of a star.
         Topology::Tree => federation.topology = Topology::Star,
-        Topology::Mesh if !coordinator.share_refresh_token => return Err(Unfit::MeshNeedsRefreshToken),
+        Topology::Mesh if !shares => return Err(Unfit::MeshNeedsRefreshToken),
         Topology::None | Topology::Star | Topology::Mesh => {}
     }
     let mesh = federation.topology == Topology::Mesh;
@@ -215,6 +220,10 @@ pub fn fit(
     }
     if mesh {
         fitted.definition.environment.secrets.insert(REFRESH_TOKEN.to_owned(), refresh_token.clone());
+        // Where it lives itself: it tells the others when somebody adds a member there.
+        if let Some(cluster) = coordinator.clusters.get(&worker.id.cluster_id) {
+            fitted.definition.clusters.insert(worker.id.cluster_id.clone(), bare(cluster));
+        }
     }
     for (reference, provider) in &mut fitted.definition.storage_providers {
         if !reference.is_own_store() {

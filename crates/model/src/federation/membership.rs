@@ -189,6 +189,11 @@ impl Membership {
         Self { records, time: time.max(greatest) }
     }
 
+    /// Something happened that no record tells: whatever is said from now on is later.
+    pub fn advance(&mut self) {
+        self.time += 1;
+    }
+
     /// Takes over what another member knows.
     pub fn merge(&mut self, other: &Self) {
         self.time = self.time.max(other.time);

@@ -7,7 +7,7 @@ use crate::name::ServiceName;
 use crate::secret::Secret;
 use crate::service::{Definition, Sensitive, Service};
 
-use super::expand::Audience;
+use super::expand::{Audience, OPERATION_ANNOTATION};
 use super::membership::Membership;
 use super::plan::Step;
 use super::topology::MemberId;
@@ -48,6 +48,9 @@ pub struct Access {
     pub bearer: Option<Bearer>,
     /// The stored refresh token, by its id.
     pub grant: Option<String>,
+    /// Who asked for what is done with it: a subject, `cluster_admin`, the token of a service; blank
+    /// when nobody did.
+    pub actor: String,
 }
 
 /// What goes into one call.
@@ -126,10 +129,25 @@ pub struct Sent {
     pub audience: Audience,
     /// Of the secrets, which a manager does not show.
     pub secrets: String,
+    /// Of the definition, so that what somebody changed there is told from what was changed here.
+    /// Blank when it is not known.
+    pub wanted: String,
+    /// By which operation: what arrives late may have been written over it since. Blank when it is
+    /// not known.
+    pub operation: String,
     /// What a foreign manager made of what it was sent: both in sync as long as neither changes.
     pub echo: Option<Box<Echo>>,
     /// What a foreign manager had before it was adopted; our own kind keeps that itself.
     pub former: Option<Box<Definition>>,
+}
+
+impl Sent {
+    /// Whether what is found was written by another operation than the last one that is known to
+    /// have arrived.
+    pub fn is_overwritten(&self, found: &Definition) -> bool {
+        let operation = found.annotations.get(OPERATION_ANNOTATION);
+        !self.operation.is_empty() && operation != Some(&self.operation)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,6 +164,43 @@ pub struct Former {
     pub label: String,
     /// Nothing, when nothing was there.
     pub service: Option<(Service, Sensitive)>,
+}
+
+/// What is not written here any more, however late it arrives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    pub service: ServiceName,
+    /// Who put it up. Those of the administrator hold for everybody.
+    pub owner: Owner,
+    pub against: Against,
+    pub since: Seconds,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Against {
+    /// An operation that was taken back.
+    Operation(String),
+    /// Whatever a federation sent before it let the service go: its coordinator knew less then.
+    Federation { id: String, before: u64 },
+}
+
+impl Against {
+    /// Later than everything: the federation has ended.
+    pub const ENDED: u64 = i64::MAX as u64;
+}
+
+impl Fence {
+    /// One of a label at most is kept for each service.
+    pub fn label(&self) -> String {
+        match &self.against {
+            Against::Operation(id) => format!("operation:{id} of {}", self.owner),
+            Against::Federation { id, .. } => format!("federation:{id} of {}", self.owner),
+        }
+    }
+
+    pub fn holds_for(&self, owner: &Owner) -> bool {
+        self.owner == Owner::Admin || self.owner == *owner
+    }
 }
 
 /// A refresh token that is stored, once for all services that were given the same one.

@@ -4,9 +4,9 @@
 //! token, its namespace, the keys of its store, the operation that wrote it last.
 
 use crate::secret::Secret;
-use crate::service::Definition;
+use crate::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE_ANNOTATION, WORKER_ANNOTATION};
 
-use super::expand::OPERATION_ANNOTATION;
+use super::expand::{FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION};
 
 /// A definition reduced to what two managers must agree on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,4 +38,44 @@ pub fn project(definition: &Definition) -> Projection {
 
 pub fn in_sync(wanted: &Definition, found: &Definition) -> bool {
     project(wanted) == project(found)
+}
+
+/// Whether `found` can be what a manager made of `wanted`. A foreign one drops fields that it
+/// does not know, fills in others and spells some its own way, but every version keeps these as
+/// they were sent: where they differ, somebody else has written since.
+pub fn is_echo(wanted: &Definition, found: &Definition) -> bool {
+    let marks = [WORKER_ANNOTATION, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE_ANNOTATION, FEDERATION_ID_ANNOTATION];
+    let marked = marks.iter().all(|mark| wanted.annotations.get(*mark) == found.annotations.get(*mark));
+    marked && wanted.image == found.image && wanted.script == found.script
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::federation::Federation;
+    use crate::name::ServiceName;
+
+    fn mk_definition() -> Definition {
+        let mut definition = Definition::new(ServiceName::parse("plants").expect("valid"), "image", "script");
+        definition.federation = Some(Federation::blank("plants"));
+        definition.annotations.insert(ORIGIN_SERVICE_ANNOTATION.to_owned(), "plants".to_owned());
+        definition.annotations.insert(OPERATION_ANNOTATION.to_owned(), "one".to_owned());
+        definition
+    }
+
+    #[test]
+    fn an_echo_may_lack_fields_but_what_every_manager_keeps_is_as_it_was_sent() {
+        let wanted = mk_definition();
+        let mut dropped = Definition { federation: None, ..wanted.clone() };
+        dropped.annotations.insert("added".to_owned(), "by its manager".to_owned());
+        dropped.annotations.insert(OPERATION_ANNOTATION.to_owned(), "another".to_owned());
+        assert!(is_echo(&wanted, &dropped) && !in_sync(&wanted, &dropped));
+
+        let mut rooted = wanted.clone();
+        rooted.annotations.insert(ORIGIN_SERVICE_ANNOTATION.to_owned(), "another".to_owned());
+        let edited = Definition { script: "another".to_owned(), ..wanted.clone() };
+        for other in [rooted, edited, Definition { image: "another".to_owned(), ..wanted.clone() }] {
+            assert!(!is_echo(&wanted, &other), "{other:?}");
+        }
+    }
 }

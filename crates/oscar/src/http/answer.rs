@@ -157,12 +157,12 @@ impl From<Failure> for Refused {
             Failure::NotAdministrator => Code::NotAdministrator,
             Failure::RevisionMismatch(_) => Code::RevisionMismatch,
             Failure::Unreadable { .. } => Code::ServiceUnreadable,
-            Failure::Obstacles(ref obstacles) => obstacle_code(obstacles),
+            Failure::Obstacles { ref outcomes, .. } => obstacle_code(outcomes),
             Failure::RolledBack { .. } => Code::FederationRolledBack,
             Failure::Replica { .. } | Failure::AtCoordinator { .. } => Code::ServiceIsReplica,
             Failure::CoordinatorSilent { .. } => Code::CoordinatorSilent,
             Failure::InnerNode(_) => Code::MemberInner,
-            Failure::OtherFederation(_) => Code::FederationRefused,
+            Failure::OtherFederation(_) | Failure::TooLate(_) => Code::FederationRefused,
             Failure::NotInRegistry(_) => Code::NotInRegistry,
             Failure::RefreshToken(_) => Code::RefreshTokenRefused,
             Failure::NoFederation(_) => Code::NotFederated,
@@ -197,7 +197,7 @@ fn members(failure: &Failure) -> Vec<MemberTrouble> {
         }
     };
     match failure {
-        Failure::Obstacles(obstacles) => obstacles.iter().map(told("deploy")).collect(),
+        Failure::Obstacles { outcomes, .. } => outcomes.iter().map(told("deploy")).collect(),
         Failure::RolledBack { failed, left } => {
             failed.iter().map(told("deploy")).chain(left.iter().map(told("rollback"))).collect()
         }

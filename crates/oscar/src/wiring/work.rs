@@ -62,7 +62,12 @@ impl Work {
         })
         .await
         .map_err(|error| StartError::Objects(error.to_string()))?;
-        let policy = JobPolicy { store_endpoint: addresses.here, store_region: region.clone(), ..job_policy(settings) };
+        let policy = JobPolicy {
+            store_endpoint: addresses.here,
+            store_region: region.clone(),
+            root_access_key: root.access_key.clone(),
+            ..job_policy(settings)
+        };
         let runtime = LocalRuntime::open(data, runtime_options(settings, data)?);
         let runtime = runtime.map_err(|cause| StartError::File { what: "finding attempts".to_owned(), cause })?;
         let ports = JobPorts { jobs: records.clone(), runtime, buckets: Arc::new(store.clone()), policy };

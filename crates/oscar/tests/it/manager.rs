@@ -106,6 +106,8 @@ impl Manager {
         let mut environment = self.environment.clone();
         environment.push(("OSCAR_LISTEN".to_owned(), address));
         (self.server, self.url) = spawn(self.folder.path(), self.starts, &environment);
+        // The connections that it kept lead to the manager of before.
+        self.http = reqwest::Client::builder().no_proxy().build().expect("a client");
     }
 
     pub(crate) fn as_nobody(&self, method: Method, path: &str) -> RequestBuilder {

@@ -158,8 +158,7 @@ pub(super) async fn perform(
             note_members(ground, number, &definition, *detach);
             let mark = definition.labels.get(AUTHOR).and_then(|label| label.parse().ok());
             ground.ledger().entries[number].marks = mark;
-            // Whoever sends back the marks of a replica that is none any more makes it one again.
-            if !definition.is_worker() && ground.dice(3_000) {
+            if ground.dice(3_000) {
                 let pause = ground.between(1, ground.scenario.pause);
                 ground.sim.sleep(pause).await;
             }

@@ -77,7 +77,15 @@ async fn run(ground: Arc<Ground>) -> Vec<Violation> {
     for _ in 0..ground.scenario.deeds {
         weather(&ground);
         if let Some(wish) = draw(&ground).await {
-            begin(&ground, wish).await;
+            match second_thoughts(&wish).filter(|_| ground.dice(800)) {
+                Some(second) => {
+                    begin(&ground, wish, Patience::None).await;
+                    let pause = ground.between(1, 150);
+                    ground.sim.sleep(pause).await;
+                    begin(&ground, second, Patience::Some).await;
+                }
+                None => begin(&ground, wish, Patience::Some).await,
+            }
         }
         let pause = ground.between(0, ground.scenario.pause);
         ground.sim.sleep(pause).await;
@@ -156,8 +164,26 @@ fn weather(ground: &Arc<Ground>) {
     }
 }
 
+/// Whoever has just changed a service may want it away before the change has reached everybody.
+fn second_thoughts(wish: &Wish) -> Option<Wish> {
+    match &wish.deed {
+        Deed::Put { name, .. } | Deed::Edit { name, .. } | Deed::Found { name, .. } => {
+            let deed = Deed::Remove { name: name.clone(), detach: false };
+            Some(Wish { site: wish.site, user: wish.user, deed })
+        }
+        Deed::Create(_) | Deed::Remove { .. } | Deed::Drift(_) => None,
+    }
+}
+
+/// Whether the next deed may wait for the end of this one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    None,
+    Some,
+}
+
 /// Begins a deed; often, but not always, the next one waits for its end.
-async fn begin(ground: &Arc<Ground>, wish: Wish) {
+async fn begin(ground: &Arc<Ground>, wish: Wish, patience: Patience) {
     let Some((manager, life)) = ground.at_work(wish.site) else { return };
     let entry = foresee(ground, &wish).await;
     let drifts = matches!(wish.deed, Deed::Drift(_));
@@ -180,6 +206,9 @@ async fn begin(ground: &Arc<Ground>, wish: Wish) {
         // The next deed may not wait for this one.
         let _ = sender.send(());
     });
+    if patience == Patience::None {
+        return;
+    }
     if ground.dice(6_500) {
         tokio::select! {
             biased;
@@ -209,6 +238,7 @@ async fn settle(ground: &Arc<Ground>) -> Vec<Violation> {
     for site in 0..ground.sites.len() {
         ground.start(site);
     }
+    ground.let_strays_arrive().await;
     let mut quiet = 0;
     for round in 0..MOST_ROUNDS {
         let before = ground.writes();

@@ -76,6 +76,8 @@ pub(super) struct Ground {
     /// Pairs that cannot hear each other, the lesser first.
     cuts: Mutex<BTreeSet<(usize, usize)>>,
     ledger: Mutex<Ledger>,
+    /// When the last request that went astray arrives.
+    last_stray: AtomicU64,
 }
 
 impl Ground {
@@ -85,7 +87,8 @@ impl Ground {
         let sites = (0..scenario.sites).map(|index| Site::new(index, &sim)).collect();
         let rates = Mutex::new(scenario.rates);
         let (figures, cuts, ledger) = Default::default();
-        Arc::new(Self { sim, story: Story::new(told), scenario, sites, rates, figures, cuts, ledger })
+        let (story, last_stray) = (Story::new(told), AtomicU64::new(0));
+        Arc::new(Self { sim, story, scenario, sites, rates, figures, cuts, ledger, last_stray })
     }
 
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -141,6 +144,18 @@ impl Ground {
             if cut {
                 self.count(|figures| figures.cuts += 1);
             }
+        }
+    }
+
+    pub(super) fn expect_stray(&self, delay: Millis) {
+        self.last_stray.fetch_max(self.sim.millis() + delay, Ordering::Relaxed);
+    }
+
+    /// Waits until nothing is under way that nobody waits for.
+    pub(super) async fn let_strays_arrive(&self) {
+        let left = self.last_stray.load(Ordering::Relaxed).saturating_sub(self.sim.millis());
+        if left > 0 {
+            self.sim.sleep(left + 1_000).await;
         }
     }
 

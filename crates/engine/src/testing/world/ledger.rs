@@ -84,7 +84,11 @@ pub(super) struct Ledger {
 impl Ledger {
     pub(super) fn created(&mut self, site: usize, service: &Service) {
         let spot = (site, service.name().clone());
-        self.asked.remove(&spot);
+        // Who asked while it was being made still waits for it to be removed.
+        let waiting = |entry: &Entry| entry.removes && entry.ended.is_none() && entry.spot == spot;
+        if !self.entries.iter().any(waiting) {
+            self.asked.remove(&spot);
+        }
         let federation = federation_of(&service.definition);
         let origin = if service.definition.is_worker() && !federation.is_empty() {
             Origin::Federation(federation.to_owned())

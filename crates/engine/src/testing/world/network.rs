@@ -14,6 +14,8 @@ use oscar_model::service::Definition;
 use tokio::sync::oneshot;
 
 use crate::failure::Failure;
+use crate::federate::Letting;
+use crate::own_peer::order_of;
 use crate::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
 use crate::{Manager, OwnPeer, Terms};
 
@@ -23,6 +25,9 @@ use super::mint::{PLANTED, verify};
 
 /// How long a caller waits for an answer.
 const DEADLINE: Millis = 15_000;
+
+/// What goes astray arrives within this time.
+const LONGEST_DELAY: Millis = 90_000;
 
 pub(super) struct SimPeers {
     pub(super) ground: Arc<Ground>,
@@ -55,6 +60,9 @@ impl SimPeers {
         let rates = ground.rates();
         let way = if ground.dice(rates.late) { ground.between(500, DEADLINE - 1_000) } else { ground.between(1, 40) };
         ground.sim.sleep(way).await;
+        if what != "look at" && ground.dice(rates.stray) {
+            self.go_astray(to, line("arrives when nobody waits for it"), &handler);
+        }
         if ground.is_cut(from, to) {
             ground.tell(|| line("no way there"));
             let patience = if ground.dice(5_000) { DEADLINE } else { 10 };
@@ -101,6 +109,24 @@ impl SimPeers {
         let back = ground.between(1, 40);
         ground.sim.sleep(back).await;
         answered
+    }
+
+    /// A copy of a request that arrives much later, whatever becomes of the request itself.
+    fn go_astray<T: Send + 'static>(&self, to: usize, line: String, handler: &Handler<T>) {
+        let (ground, handler) = (self.ground.clone(), handler.clone());
+        let delay = ground.between(DEADLINE, LONGEST_DELAY);
+        ground.expect_stray(delay);
+        self.ground.sim.spawn(None, async move {
+            ground.sim.sleep(delay).await;
+            let Some((manager, life)) = ground.at_work(to) else { return };
+            ground.tell(|| line);
+            ground.count(|figures| figures.strays += 1);
+            let work = handler(manager);
+            ground.sim.spawn(Some(life), async move {
+                // Nobody waits for the answer.
+                let _ = work.await;
+            });
+        });
     }
 
     fn hand_over<T: Send + 'static>(&self, to: usize, handler: &Handler<T>) -> Option<(oneshot::Receiver<T>, u64)> {
@@ -173,10 +199,19 @@ impl Peers for SimPeers {
         let caller = self.caller(call).ok_or_else(stranger)?;
         let Some(definition) = step.definition.as_deref() else { return Ok(()) };
         self.search(definition);
-        let (definition, token) = (definition.clone(), token.clone());
+        let (definition, token, creates) = (definition.clone(), token.clone(), step.act == Act::Create);
+        let order = order_of(&definition, call.time);
         let handler: Handler<_> = Arc::new(move |manager: Arc<Manager>| {
             let (caller, definition, token) = (caller.clone(), definition.clone(), token.clone());
-            Box::pin(async move { manager.update(&caller, definition, &token, Terms::default()).await.map(drop) })
+            let terms = Terms { order: order.clone(), ..Terms::default() };
+            Box::pin(async move {
+                let done = if creates {
+                    manager.create(&caller, definition, &token, terms).await
+                } else {
+                    manager.update(&caller, definition, &token, terms).await
+                };
+                done.map(drop)
+            })
         });
         let done = self.carry(call, "deploy", handler).await.ok_or_else(unreachable)?;
         done.map_err(|failure| refused(&failure))
@@ -193,10 +228,14 @@ impl Peers for SimPeers {
             return own.withdraw(call, step, federation_id, operation).await;
         }
         let caller = self.caller(call).ok_or_else(stranger)?;
-        let (name, id, delete) = (call.member.service_name.clone(), federation_id.to_owned(), step.act == Act::Delete);
+        let (name, id) = (call.member.service_name.clone(), federation_id.to_owned());
+        let (time, delete) = (call.time, step.act == Act::Delete);
         let handler: Handler<_> = Arc::new(move |manager: Arc<Manager>| {
             let (caller, name, id) = (caller.clone(), name.clone(), id.clone());
-            Box::pin(async move { manager.withdraw_replica(&caller, &name, &id, delete).await })
+            Box::pin(async move {
+                let letting = Letting { federation_id: &id, time, delete };
+                manager.withdraw_replica(&caller, &name, letting).await
+            })
         });
         let done = self.carry(call, "withdraw", handler).await.ok_or_else(unreachable)?;
         done.map_err(|failure| refused(&failure))

@@ -35,13 +35,15 @@ pub(super) struct Rates {
     pub(super) repeat: u32,
     /// When nobody waits for an answer any more.
     pub(super) hang_up: u32,
+    /// Of what was lost or arrived: so often it arrives (again) when its sender has given up.
+    pub(super) stray: u32,
     /// At each deed.
     pub(super) cut: u32,
 }
 
 impl Rates {
     pub(super) fn calm() -> Self {
-        Self { crash: 0, wait: 1_000, slow: 0, late: 0, lose: 0, repeat: 0, hang_up: 0, cut: 0 }
+        Self { crash: 0, wait: 1_000, slow: 0, late: 0, lose: 0, repeat: 0, hang_up: 0, stray: 0, cut: 0 }
     }
 
     pub(super) fn is_calm(&self) -> bool {
@@ -60,6 +62,7 @@ impl Scenario {
             lose: often(&[0, 0, 100, 500, 1_500]),
             repeat: often(&[0, 0, 200, 1_000]),
             hang_up: often(&[0, 3_000, 10_000]),
+            stray: often(&[0, 0, 300, 1_500]),
             cut: often(&[0, 0, 1_000, 3_000]),
         };
         let paces = [(200, 200), (5_000, 2_000), (30_000, 15_000), (120_000, 2_000), (120_000, 50)];

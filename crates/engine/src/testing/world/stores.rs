@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
-use oscar_model::federation::record::{FederationRecord, Former, Operation};
+use oscar_model::federation::record::{FederationRecord, Fence, Former, Operation, Seconds};
 use oscar_model::name::ServiceName;
 use oscar_model::service::{Sensitive, Service};
 
@@ -177,6 +177,19 @@ impl Journal for SimJournal {
         }
         let what = || format!("that what {name} was before {} is not needed", short(label));
         self.write(what, self.site().journal.forget_former(name, label)).await
+    }
+
+    async fn put_fence(&self, fence: &Fence) -> Result<(), StoreError> {
+        let what = || format!("that {} takes no more of {:?}", fence.service, fence.against);
+        self.write(what, self.site().journal.put_fence(fence)).await
+    }
+
+    async fn fences(&self, service: &ServiceName) -> Result<Vec<Fence>, StoreError> {
+        self.read(self.site().journal.fences(service)).await
+    }
+
+    async fn forget_fences(&self, before: Seconds) -> Result<(), StoreError> {
+        self.read(self.site().journal.forget_fences(before)).await
     }
 }
 

@@ -30,17 +30,20 @@ pub struct Figures {
     pub cuts: u64,
     pub crashes: u64,
     pub hang_ups: u64,
+    pub strays: u64,
     pub deeds: u64,
     pub acknowledged: u64,
 }
 
 impl Figures {
     pub fn faults(&self) -> u64 {
-        self.requests_lost + self.answers_lost + self.repeated + self.cuts + self.crashes + self.hang_ups
+        let Self { requests_lost, answers_lost, repeated, cuts, crashes, hang_ups, strays, .. } = self;
+        requests_lost + answers_lost + repeated + cuts + crashes + hang_ups + strays
     }
 
     pub fn add(&mut self, other: &Self) {
-        let Self { calls, requests_lost, answers_lost, repeated, cuts, crashes, hang_ups, deeds, acknowledged } = other;
+        let Self { calls, requests_lost, answers_lost, repeated, cuts, crashes, hang_ups, strays, deeds, acknowledged } =
+            other;
         self.calls += calls;
         self.requests_lost += requests_lost;
         self.answers_lost += answers_lost;
@@ -48,6 +51,7 @@ impl Figures {
         self.cuts += cuts;
         self.crashes += crashes;
         self.hang_ups += hang_ups;
+        self.strays += strays;
         self.deeds += deeds;
         self.acknowledged += acknowledged;
     }
@@ -58,7 +62,7 @@ impl std::fmt::Display for Figures {
         write!(
             out,
             "{} deeds of users ({} acknowledged), {} calls between managers, {} faults ({} requests lost, {} answers \
-             lost, {} repeated, {} cuts, {} crashes, {} hang-ups)",
+             lost, {} repeated, {} cuts, {} crashes, {} hang-ups, {} strays)",
             self.deeds,
             self.acknowledged,
             self.calls,
@@ -69,6 +73,7 @@ impl std::fmt::Display for Figures {
             self.cuts,
             self.crashes,
             self.hang_ups,
+            self.strays,
         )
     }
 }

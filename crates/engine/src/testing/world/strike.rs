@@ -12,13 +12,13 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use oscar_model::federation::expand::Audience;
 use oscar_model::federation::plan::{Act, Found, Step};
-use oscar_model::federation::record::{Credential, FederationRecord, Former, Operation};
+use oscar_model::federation::record::{Credential, FederationRecord, Fence, Former, Operation, Seconds};
 use oscar_model::identity::{Owner, Principal};
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
 use oscar_model::service::{Sensitive, Service};
 
-use crate::federate::{Federator, Member, Memory, Own};
+use crate::federate::{Federator, Letting, Member, Memory, Own};
 use crate::memory::{FixedClock, MemoryAudit, MemoryJournal, MemoryServices, SeededEntropy};
 use crate::ports::StoreError;
 use crate::ports::journal::Journal;
@@ -104,7 +104,7 @@ pub struct Cluster {
 
 impl Cluster {
     fn member(&self) -> Member {
-        Member { services: self.services.clone(), journal: self.journal.clone() }
+        Member { services: self.services.clone(), journal: self.journal.clone(), now: 1_000_000 }
     }
 
     pub fn set_down(&self, down: bool) {
@@ -266,7 +266,8 @@ impl Peers for Network {
                 let member = self.reach(call)?;
                 self.writes.fetch_add(1, Ordering::SeqCst);
                 let Some(definition) = step.definition.as_deref() else { return Ok(()) };
-                let deployed = member.deploy(&principal(call.owner), "oscar-svc", definition.clone(), token).await;
+                let deployed =
+                    member.deploy(&principal(call.owner), "oscar-svc", definition.clone(), token, call.time).await;
                 deployed.map_err(|failure| refused(&failure))
             })
             .await
@@ -284,7 +285,8 @@ impl Peers for Network {
                 let member = self.reach(call)?;
                 self.writes.fetch_add(1, Ordering::SeqCst);
                 let (name, delete) = (&call.member.service_name, step.act == Act::Delete);
-                let withdrawn = member.withdraw(&principal(call.owner), name, federation_id, delete).await;
+                let letting = Letting { federation_id, time: call.time, delete };
+                let withdrawn = member.withdraw(&principal(call.owner), name, letting).await;
                 withdrawn.map_err(|failure| refused(&failure))
             })
             .await
@@ -415,5 +417,17 @@ impl Journal for Fated<dyn Journal> {
 
     async fn forget_former(&self, name: &ServiceName, label: &str) -> Result<(), StoreError> {
         self.call(self.inner.forget_former(name, label)).await
+    }
+
+    async fn put_fence(&self, fence: &Fence) -> Result<(), StoreError> {
+        self.call(self.inner.put_fence(fence)).await
+    }
+
+    async fn fences(&self, service: &ServiceName) -> Result<Vec<Fence>, StoreError> {
+        self.call(self.inner.fences(service)).await
+    }
+
+    async fn forget_fences(&self, before: Seconds) -> Result<(), StoreError> {
+        self.call(self.inner.forget_fences(before)).await
     }
 }

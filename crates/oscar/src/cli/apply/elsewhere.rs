@@ -9,8 +9,16 @@ use crate::cli::screen::{Paint, Style, one_line};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Elsewhere {
     topology: String,
-    members: Vec<(String, Act)>,
+    members: Vec<Planned>,
     pub(super) warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Planned {
+    id: String,
+    act: Act,
+    /// What became of it, once it was done.
+    outcome: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +83,7 @@ impl Elsewhere {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let members = told["members"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(|member| {
             let id = format!("{}/{}", text(&member["cluster_id"]), text(&member["service_name"]));
-            (id, Act::parse(member["action"].as_str().unwrap_or_default()))
+            Planned { id, act: Act::parse(member["action"].as_str().unwrap_or_default()), outcome: None }
         });
         Some(Self {
             topology: text(&result["service"]["federation"]["topology"]),
@@ -89,9 +97,9 @@ impl Elsewhere {
         if self.members.is_empty() {
             return String::new();
         }
-        let widest = self.members.iter().map(|(id, _)| id.chars().count()).max().unwrap_or_default();
+        let widest = self.members.iter().map(|member| member.id.chars().count()).max().unwrap_or_default();
         let mut lines = format!("  federation ({}):\n", one_line(&self.topology));
-        for (id, act) in &self.members {
+        for Planned { id, act, .. } in &self.members {
             let (mark, style, verb) = act.plan();
             let line = format!("  {mark}   {:<widest$}  {verb}", one_line(id));
             lines.push_str(&paint.on(style, &line));
@@ -100,16 +108,29 @@ impl Elsewhere {
         lines
     }
 
-    /// What became of each member; `view` is the federation afterwards, if it could be had.
-    pub(super) fn outcome(&self, view: Option<&View>) -> Vec<String> {
-        self.members.iter().map(|(id, act)| format!("{}: {}", one_line(id), outcome(id, *act, view))).collect()
+    /// It was done; `view` is the federation afterwards, if it could be had.
+    pub(super) fn learn(&mut self, view: Option<&View>) {
+        for member in &mut self.members {
+            member.outcome = Some(outcome(&member.id, member.act, view));
+        }
+    }
+
+    /// What became of each member.
+    pub(super) fn outcome(&self) -> Vec<String> {
+        let told = |member: &Planned| Some(format!("{}: {}", one_line(&member.id), member.outcome.as_ref()?));
+        self.members.iter().filter_map(told).collect()
     }
 
     /// For programs.
     pub(super) fn to_json(&self) -> Value {
-        let members: Vec<_> =
-            self.members.iter().map(|(id, act)| json!({"member": id, "action": act.word()})).collect();
-        json!({"topology": self.topology, "members": members, "warnings": self.warnings})
+        let members = self.members.iter().map(|Planned { id, act, outcome }| {
+            let mut told = json!({"member": id, "action": act.word()});
+            if let Some(outcome) = outcome {
+                told["outcome"] = json!(outcome);
+            }
+            told
+        });
+        json!({"topology": self.topology, "members": members.collect::<Vec<_>>(), "warnings": self.warnings})
     }
 
     pub(super) fn count(&self) -> usize {
@@ -118,7 +139,7 @@ impl Elsewhere {
 
     /// For the line that is shown while one waits.
     pub(super) fn names(&self) -> String {
-        self.members.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>().join(", ")
+        self.members.iter().map(|member| member.id.as_str()).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -176,8 +197,14 @@ mod tests {
             "graph": {"nodes": [node("b", "in-sync"), node("lab", "unreachable")]},
             "conditions": [{"member": "lab/x", "error": "gone"}], "leaving": ["d/x"],
         }));
-        let told = planned().outcome(Some(&view));
-        assert_eq!(told, ["b/x: created", "lab/x: unreachable: gone", "d/x: is still to be removed there"]);
-        assert_eq!(planned().outcome(None)[2], "d/x: deleted");
+        let mut done = planned();
+        assert_eq!(done.to_json()["members"][0], json!({"member": "b/x", "action": "create"}), "nothing is known yet");
+        done.learn(Some(&view));
+        let told = ["b/x: created", "lab/x: unreachable: gone", "d/x: is still to be removed there"];
+        assert_eq!(done.outcome(), told);
+        let member = json!({"member": "lab/x", "action": "adopt", "outcome": "unreachable: gone"});
+        assert_eq!(done.to_json()["members"][1], member);
+        done.learn(None);
+        assert_eq!(done.outcome()[2], "d/x: deleted");
     }
 }

@@ -81,7 +81,7 @@ pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failur
     }
     screen::confirm(&question(&steps), args.yes)?;
     let mut failures = Vec::new();
-    for (index, step) in steps.iter().enumerate() {
+    for (index, step) in steps.iter_mut().enumerate() {
         if let Err(failure) = carry_out(session, step).await {
             let failure = failure.while_doing(format!("{} {}", step.change.action.verb(), step.name));
             if !session.screen.json {
@@ -233,7 +233,7 @@ fn question(steps: &[Step]) -> String {
     format!("{} on {}{replicas}?", parts.join(" and "), labels.join(", "))
 }
 
-async fn carry_out(session: &Session, step: &Step) -> Result<(), Failure> {
+async fn carry_out(session: &Session, step: &mut Step) -> Result<(), Failure> {
     let at = step.planned().map(|elsewhere| format!(" here and at {}", elsewhere.names())).unwrap_or_default();
     let what = format!("{} {}{at}", step.change.action.verb(), step.name);
     let warnings = match step.change.action {
@@ -249,23 +249,24 @@ async fn carry_out(session: &Session, step: &Step) -> Result<(), Failure> {
             Some(told).filter(|told| !told.trim().is_empty()).into_iter().collect()
         }
     };
+    // The service itself is done; how its replicas are is asked for once more.
+    if step.planned().is_some() {
+        let view = step.client.federation(&step.name).await.ok().as_ref().map(View::read);
+        if let Some(elsewhere) = &mut step.elsewhere {
+            elsewhere.learn(view.as_ref());
+            elsewhere.warnings.extend(warnings.iter().cloned());
+        }
+    }
     if !session.screen.json {
         screen::note(&format!("{} {}", step.change.action.past(), step.name));
-        tell_outcome(step).await;
+        for line in step.planned().map(Elsewhere::outcome).unwrap_or_default() {
+            screen::note(&format!("  {line}"));
+        }
         for warning in warnings {
             session.screen.warning(&one_line(&warning));
         }
     }
     Ok(())
-}
-
-/// The service itself is done; how its replicas are is asked for once more.
-async fn tell_outcome(step: &Step) {
-    let Some(elsewhere) = step.planned() else { return };
-    let view = step.client.federation(&step.name).await.ok();
-    for line in elsewhere.outcome(view.as_ref().map(View::read).as_ref()) {
-        screen::note(&format!("  {line}"));
-    }
 }
 
 impl Step {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Session;
 use super::definition::{view, yaml};
 use super::exit::{Exit, Failure};
-use super::screen::{self, Screen, Style, printable};
+use super::screen::{self, Screen, Style, one_line, printable};
 use super::table::Table;
 use super::{progress, target};
 
@@ -135,8 +135,19 @@ async fn delete(session: &Session, names: &[String], detach: bool, yes: bool) ->
         let outcome = progress::during(&format!("deleting {name}"), client.delete_service(name, detach)).await;
         let mut result = json!({"name": name, "action": "delete", "done": outcome.is_ok()});
         match outcome.map_err(Failure::from) {
-            Ok(()) if session.screen.json => {}
-            Ok(()) => screen::line(&format!("deleted {name}")),
+            Ok(told) => {
+                let told = one_line(&told);
+                if session.screen.json {
+                    if !told.is_empty() {
+                        result["warning"] = json!(told);
+                    }
+                } else {
+                    screen::line(&format!("deleted {name}"));
+                    if !told.is_empty() {
+                        session.screen.warning(&told);
+                    }
+                }
+            }
             Err(failure) => {
                 let failure = if failure.exit == Exit::NotFound { absent(name, &target) } else { failure };
                 let failure = failure.while_doing(format!("delete {name}"));

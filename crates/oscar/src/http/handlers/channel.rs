@@ -6,8 +6,10 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use oscar_api::federation::channel::{ExchangeBody, JoinBody, UndoBody, WithdrawBody};
+use oscar_api::federation::channel::{ExchangeBody, JoinBody, UndoBody, WithdrawBody, check_length};
 use oscar_api::problem::Code;
+use oscar_engine::federate::Letting;
+use oscar_model::federation::record::Against;
 use serde::de::DeserializeOwned;
 
 use super::super::answer::{Refused, json_answer};
@@ -92,8 +94,10 @@ pub(in super::super) async fn withdraw(
     let withdrawn = async {
         let principal = authenticate(&app, &headers).await?;
         let name = service_name(&name)?;
-        let WithdrawBody { federation_id, operation: _, delete } = read(&app, request).await?;
-        app.manager.withdraw_replica(&principal, &name, &federation_id, delete).await?;
+        let WithdrawBody { federation_id, operation: _, time, delete } = read(&app, request).await?;
+        check_length("federation_id", &federation_id).map_err(malformed)?;
+        let letting = Letting { federation_id: &federation_id, time: time.min(Against::ENDED), delete };
+        app.manager.withdraw_replica(&principal, &name, letting).await?;
         Ok::<_, Refused>(StatusCode::NO_CONTENT.into_response())
     };
     withdrawn.await.unwrap_or_else(|refused| refused.into_answer(&headers))
@@ -114,6 +118,7 @@ pub(in super::super) async fn undo(
         let principal = authenticate(&app, &headers).await?;
         let name = service_name(&name)?;
         let UndoBody { operation } = read(&app, request).await?;
+        check_length("operation", &operation).map_err(malformed)?;
         app.manager.undo_replica(&principal, &name, &operation).await?;
         Ok::<_, Refused>(StatusCode::NO_CONTENT.into_response())
     };

@@ -7,12 +7,13 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use oscar_api::body::DryRun;
+use oscar_api::federation::channel::OPERATION_HEADER;
 use oscar_api::federation::replicas::CreatedBody;
 use oscar_api::json;
 use oscar_api::problem::Code;
 use oscar_api::service::{DefinitionFile, ServiceBody, ServiceRequest, encode};
 use oscar_engine::ports::services::{Entry, Revision};
-use oscar_engine::{Action, Change, Consequences, Terms};
+use oscar_engine::{Action, Change, Consequences, Order, Terms};
 use oscar_model::access::view;
 use oscar_model::identity::Principal;
 use oscar_model::service::Service;
@@ -139,7 +140,7 @@ async fn create(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
     let dry_run = Query::of(request.uri()).flag("dry_run")?;
     let bytes = body(app, request).await?;
     let draft = definition(app, &principal, headers, &bytes).await?;
-    let terms = terms(app, &principal, headers, dry_run);
+    let terms = Terms { order: order(headers), ..terms(app, &principal, headers, dry_run) };
     let (manager, caller) = (app.manager.clone(), principal.clone());
     let change =
         undisturbed(Box::pin(async move { manager.create(&caller, draft.definition, &draft.token, terms).await }))
@@ -180,7 +181,8 @@ async fn update(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
     let (dry_run, detach) = (query.flag("dry_run")?, query.flag("detach")?);
     let bytes = body(app, request).await?;
     let draft = definition(app, &principal, headers, &bytes).await?;
-    let terms = Terms { guard: guard(headers), detach, ..terms(app, &principal, headers, dry_run) };
+    let terms =
+        Terms { guard: guard(headers), detach, order: order(headers), ..terms(app, &principal, headers, dry_run) };
     let (manager, caller) = (app.manager.clone(), principal.clone());
     let change =
         undisturbed(Box::pin(async move { manager.update(&caller, draft.definition, &draft.token, terms).await }))
@@ -207,7 +209,7 @@ async fn update(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
         ("If-Match" = Option<String>, Header, description = "Only if this is still its `ETag`."),
     ),
     responses(
-        (status = 200, description = "What would be removed, with `dry_run`.", body = DryRun<'static>),
+        (status = 200, description = "What would be removed, with `dry_run`; or removed, with what its coordinator does not know yet, as text.", body = DryRun<'static>),
         (status = 204, description = "Removed."),
         DeleteRefusals))]
 pub(in super::super) async fn delete_service(
@@ -228,6 +230,9 @@ async fn remove(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result
     let change = undisturbed(async move { manager.remove(&caller, &name, terms).await }).await?;
     Ok(match change {
         Some(change) if dry_run => dry(&change, &principal),
+        Some(Change { federation: Some(Consequences { warnings, .. }), .. }) if !warnings.is_empty() => {
+            format!("Removed with federation warnings: [{}]", warnings.join("; ")).into_response()
+        }
         _ => StatusCode::NO_CONTENT.into_response(),
     })
 }
@@ -263,6 +268,14 @@ async fn auth(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Result<R
         }
     }
     Err(Refused::new(Code::TokenRefused, "this is not the token of that service"))
+}
+
+/// What a coordinator of our kind says of itself: `Oscar-Operation: <operation>; t=<time>`. Whatever
+/// is not of that form is somebody else's.
+fn order(headers: &HeaderMap) -> Option<Order> {
+    let (operation, time) = headers.get(OPERATION_HEADER)?.to_str().ok()?.split_once(';')?;
+    let time = time.trim().strip_prefix("t=")?.parse().ok()?;
+    Some(Order { operation: operation.trim().to_owned(), time })
 }
 
 fn show<'a>(service: &'a Service, principal: &Principal, deployment: bool) -> ServiceBody<'a> {

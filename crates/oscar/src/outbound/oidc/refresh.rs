@@ -100,7 +100,8 @@ impl Issuers for OidcIssuers {
         let asked = unix_seconds(self.clock.now());
         let answer = listed.post(endpoint, &terms.client, form).await?;
         if answer.status != StatusCode::OK {
-            return Err(listed.refusal(&endpoint.url, &answer, token));
+            let refusal = listed.refusal(&endpoint.url, &answer, token);
+            return Err(if blames_token(&answer) { refusal.ending_the_grant() } else { refusal });
         }
         read_minted(&answer.json, asked, token)
             .ok_or_else(|| IssuerError::Refused(format!("{} answered without an access token", endpoint.url)))
@@ -188,6 +189,18 @@ impl Listed {
             _ => IssuerError::Refused(text),
         }
     }
+}
+
+/// Whether an issuer calls a refresh token bad in words alone: dex answers `invalid_request` when
+/// one was used before or has expired. The same error may also mean that our request is wrong, so
+/// it has to name the token and what is the matter with it.
+fn blames_token(answer: &Posted) -> bool {
+    let text = |key: &str| answer.json[key].as_str().unwrap_or_default().to_ascii_lowercase();
+    let why = text("error_description");
+    let faults = ["is invalid", "expired", "claimed", "revoked", "already used", "not valid", "not active"];
+    text("error") == "invalid_request"
+        && why.contains("refresh token")
+        && faults.iter().any(|fault| why.contains(fault))
 }
 
 fn form_encoded(text: &str) -> String {

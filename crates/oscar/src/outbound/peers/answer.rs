@@ -56,6 +56,15 @@ impl Answer {
         typed || self.body.as_ref().is_ok_and(|body| is_markup(body))
     }
 
+    /// Whether a body was not understood because it has a list of ports.
+    pub(super) fn knows_one_port_only(&self) -> bool {
+        let says = |body: &Vec<u8>| {
+            let text = String::from_utf8_lossy(body).to_ascii_lowercase();
+            text.contains("cannot unmarshal array") && text.contains("port of type int")
+        };
+        self.status == StatusCode::BAD_REQUEST && self.body.as_ref().is_ok_and(says)
+    }
+
     /// A sentence about an answer that is no success.
     pub(super) fn sentence(&self, confidential: &Confidential) -> String {
         let status = self.status.as_u16();
@@ -216,6 +225,16 @@ mod tests {
         confidential.add(&"a\nkey".into());
         let answer = mk_answer(400, &[TEXT], "word bWU6d29yZA== a\nkey");
         assert_eq!(answer.sentence(&confidential), "it answered 400: … … …");
+    }
+
+    #[test]
+    fn a_list_of_ports_that_is_not_understood_is_told_from_other_faults() {
+        let knows = |status, words| mk_answer(status, &[TEXT], words).knows_one_port_only();
+        let said = "The service specification is not valid: json: cannot unmarshal array into Go struct field \
+                    Expose.expose.api_port of type int";
+        assert!(knows(400, said) && !knows(500, said));
+        assert!(knows(400, "json: cannot unmarshal array into Go struct field Expose.expose.nodePort of type int32"));
+        assert!(!knows(400, "json: cannot unmarshal array into Go struct field Service.name of type string"));
     }
 
     #[test]

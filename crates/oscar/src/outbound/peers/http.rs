@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use oscar_api::federation::channel::OPERATION_HEADER;
 use oscar_engine::ports::clock::Entropy;
 use oscar_engine::ports::peers::Call;
 use oscar_model::federation::record::{Credential, Login};
@@ -65,6 +66,8 @@ pub(super) struct Request {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) json: Option<Vec<u8>>,
+    /// What a coordinator says of a deploy, for our kind.
+    pub(super) order: Option<String>,
     /// Whether asking twice is as good as asking once.
     pub(super) repeatable: bool,
     /// Whether what a success says is needed.
@@ -181,6 +184,10 @@ impl Session<'_> {
         };
         let built = match &request.json {
             Some(json) => built.header(CONTENT_TYPE, "application/json").body(json.clone()),
+            None => built,
+        };
+        let built = match &request.order {
+            Some(order) => built.header(OPERATION_HEADER, order),
             None => built,
         };
         self.deadline.bound(built.send()).await?.map_err(|error| classify(&error))

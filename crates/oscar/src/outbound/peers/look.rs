@@ -13,6 +13,7 @@ use oscar_model::secret::Secret;
 use oscar_model::service::storage::Provider;
 use oscar_model::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE_ANNOTATION, WORKER_ANNOTATION};
 use reqwest::StatusCode;
+use reqwest::header::CONTENT_TYPE;
 
 use super::answer::{Answer, Confidential, clean, cut};
 
@@ -28,6 +29,7 @@ pub(super) struct Shown {
 pub(super) fn judge(answer: &Answer, call: &Call<'_>, federation_id: &str) -> Sighting {
     let confidential = Confidential::of(call.credential);
     let found = match answer.status {
+        StatusCode::OK if is_hidden(answer, call) => Found::SomebodyElses,
         StatusCode::OK => match show(answer, &call.member.service_name) {
             Ok(shown) => told(shown, answer, call, federation_id),
             Err(sentence) => Found::Unreachable(sentence),
@@ -38,6 +40,12 @@ pub(super) fn judge(answer: &Answer, call: &Call<'_>, federation_id: &str) -> Si
         _ => Found::Unreachable(answer.sentence(&confidential)),
     };
     Sighting { found, audience: Some(answer.audience()) }
+}
+
+/// Go OSCAR 3 says nothing at all, with a 200, of a private service that is not the caller's.
+fn is_hidden(answer: &Answer, call: &Call<'_>) -> bool {
+    let wordless = answer.header(CONTENT_TYPE.as_str()).is_none() && answer.body.as_ref().is_ok_and(Vec::is_empty);
+    wordless && answer.audience() == Audience::Foreign && matches!(call.credential, Credential::Bearer(_))
 }
 
 fn told(shown: Shown, answer: &Answer, call: &Call<'_>, federation_id: &str) -> Found {

@@ -21,9 +21,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use oscar_api::federation::channel::{ExchangeBody, UndoBody, WithdrawBody};
 use oscar_api::json;
-use oscar_api::service::encode_for_peer;
+use oscar_api::service::{encode_for_peer, with_single_port};
 use oscar_engine::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
-use oscar_model::federation::expand::Audience;
+use oscar_model::federation::expand::{Audience, OPERATION_ANNOTATION};
 use oscar_model::federation::plan::{Act, Found, Step, Undo};
 use oscar_model::federation::record::Credential;
 use oscar_model::identity::Owner;
@@ -125,7 +125,9 @@ impl Peers for HttpPeers {
         };
         let method = if step.act == Act::Create { Method::POST } else { Method::PUT };
         let body = encode_for_peer(definition, token, &owner);
-        let answer = session.ask(&write(call, method, SERVICES.to_owned(), Some(body))).await?;
+        let mut request = write(call, method, SERVICES.to_owned(), Some(body));
+        request.order = order(call, definition);
+        let answer = send(&session, call, request).await?;
         check_kind(call, &answer, &confidential)?;
         done(&answer, &confidential)
     }
@@ -145,6 +147,7 @@ impl Peers for HttpPeers {
             let body = WithdrawBody {
                 federation_id: federation_id.to_owned(),
                 operation: operation.to_owned(),
+                time: call.time,
                 delete: step.act == Act::Delete,
             };
             return ask_ours(&session, call, "withdraw", json::to_vec(&body)).await;
@@ -237,13 +240,19 @@ fn federation_path(call: &Call<'_>, act: &str) -> String {
 }
 
 fn get(call: &Call<'_>) -> Request {
-    Request { method: Method::GET, path: service_path(call), json: None, repeatable: true, wanted: true }
+    Request { method: Method::GET, path: service_path(call), json: None, order: None, repeatable: true, wanted: true }
 }
 
 /// Our kind knows an operation that it has seen, so asking again is safe; Go OSCAR does not.
 fn write(call: &Call<'_>, method: Method, path: String, json: Option<Vec<u8>>) -> Request {
     let repeatable = call.contact.audience == Audience::Ours;
-    Request { method, path, json, repeatable, wanted: false }
+    Request { method, path, json, order: None, repeatable, wanted: false }
+}
+
+/// Our kind takes no deploy for a coordinator's without it.
+fn order(call: &Call<'_>, definition: &Definition) -> Option<String> {
+    let operation = definition.annotations.get(OPERATION_ANNOTATION)?;
+    (call.contact.audience == Audience::Ours).then(|| format!("{operation}; t={}", call.time))
 }
 
 impl From<Trouble> for PeerError {
@@ -308,6 +317,19 @@ async fn put(session: &Session<'_>, call: &Call<'_>, definition: &Definition, ow
     let mut confidential = Confidential::of(call.credential);
     confidential.add_definition(definition);
     let body = encode_for_peer(definition, &Secret::default(), owner);
-    let request = write(call, Method::PUT, SERVICES.to_owned(), Some(body));
-    done(&session.ask(&request).await?, &confidential)
+    done(&send(session, call, Method::PUT, body).await?, &confidential)
+}
+
+/// Writes a service. Go OSCAR before 4.1 does not understand a list of ports, and says so before
+/// it does anything else.
+async fn send(session: &Session<'_>, call: &Call<'_>, request: Request<'_>) -> Result<Answer, PeerError> {
+    let older = request.json.as_deref().and_then(with_single_port);
+    let older = older.filter(|_| call.contact.audience == Audience::Foreign);
+    let answer = session.ask(&request).await?;
+    match older {
+        Some(older) if answer.knows_one_port_only() => {
+            Ok(session.ask(&Request { json: Some(older), ..request }).await?)
+        }
+        _ => Ok(answer),
+    }
 }

@@ -134,6 +134,7 @@ async fn what_an_issuer_says_decides_what_kind_of_failure_it_is() {
     let world = World::new();
     let issuers = mk_issuers(&world, with_secret);
     let grant = |text: &str| json!({"error": "invalid_grant", "error_description": text});
+    let request = |text: &str| json!({"error": "invalid_request", "error_description": text});
     let long = "e".repeat(64);
     let cases = [
         (400, grant("Session not active"), "invalid", "says invalid_grant: Session not active"),
@@ -142,6 +143,13 @@ async fn what_an_issuer_says_decides_what_kind_of_failure_it_is() {
         (400, grant(&format!("unknown token {REFRESH}")), "invalid", "says invalid_grant"),
         (400, grant(&format!("client secret {CLIENT_SECRET}")), "invalid", "says invalid_grant"),
         (400, grant(&format!("hunter {long}")), "invalid", "says invalid_grant"),
+        // Some issuers blame a used token in words alone; the same word is said of a bad request.
+        (400, request("Refresh token is invalid or has already been claimed by another client."), "invalid", "claimed"),
+        (400, request("Refresh token expired."), "invalid", "says invalid_request: Refresh token expired."),
+        (400, request(&format!("The refresh token {REFRESH} was revoked.")), "invalid", "says invalid_request"),
+        (400, request("No refresh token is found in request."), "refused", "says invalid_request"),
+        (400, request("Unsupported scope is invalid"), "refused", "says invalid_request"),
+        (503, request("Refresh token expired."), "unreachable", "says invalid_request"),
         (401, json!({"error": "invalid_client"}), "refused", "says invalid_client"),
         (400, json!({"error": REFRESH}), "refused", "answered 400"),
         (200, json!({"token": "x"}), "refused", "without an access token"),

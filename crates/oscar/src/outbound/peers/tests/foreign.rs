@@ -106,6 +106,27 @@ async fn a_replica_is_created_updated_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_manager_that_knows_one_port_only_is_told_one() {
+    let world = World::new().await;
+    world.there.become_older();
+    let mk_exposed = |operation: &str, ports: &[u16]| {
+        let mut replica = mk_replica(operation);
+        replica.expose.api_port = ports.to_vec();
+        replica
+    };
+    let create = mk_step(Act::Create, Some(mk_exposed(OPERATION, &[5000])), None);
+    assert_eq!(world.deploy(&create).await, Ok(()));
+    assert_eq!(world.heard(), ["POST /system/services", "POST /system/services"]);
+    let Found::Replica { definition, .. } = world.look().await.found else { panic!("no replica") };
+    assert!(in_sync(&mk_exposed("op-2", &[5000]), &definition));
+    let update = mk_step(Act::Update, Some(mk_exposed("op-2", &[5001])), None);
+    assert_eq!(world.deploy(&update).await, Ok(()));
+    assert_eq!(world.there.service("plants").expect("there")["expose"]["api_port"], 5001);
+    let told = world.deploy(&mk_step(Act::Update, Some(mk_exposed("op-3", &[1, 2])), None)).await;
+    assert!(matches!(told, Err(PeerError::Refused(why)) if why.contains("cannot unmarshal array")));
+}
+
+#[tokio::test]
 async fn creating_what_exists_is_refused_with_its_reason() {
     let (world, _) = World::with_plain().await;
     let told = world.deploy(&mk_step(Act::Create, Some(mk_replica(OPERATION)), None)).await;

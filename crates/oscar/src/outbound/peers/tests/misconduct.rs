@@ -55,6 +55,23 @@ async fn each_misconduct_is_told_apart() {
 }
 
 #[tokio::test]
+async fn a_success_without_a_word_is_go_oscar_hiding_a_service() {
+    let silent = |headers| Conduct::answer("200 OK", headers, "");
+    let raw = Raw::start(silent("")).await;
+    assert_eq!(look_at(&raw, &mk_peers()).await.found, Found::SomebodyElses);
+    let callee = Callee::new(&raw.url(), Audience::Foreign).with(mk_login());
+    let sighting = mk_peers().look(&callee.call(), FEDERATION).await;
+    assert!(
+        unreachable_because(&sighting).contains("cannot be understood"),
+        "nothing is hidden from its administrator"
+    );
+    for headers in [TEXT, OURS] {
+        let sighting = look_at(&Raw::start(silent(headers)).await, &mk_peers()).await;
+        assert!(unreachable_because(&sighting).contains("cannot be understood"), "{headers}");
+    }
+}
+
+#[tokio::test]
 async fn who_answered_is_known_even_when_the_answer_is_not() {
     let nobody = look_at(&Raw::start(Conduct::Garbage).await, &mk_peers()).await;
     assert_eq!(nobody.audience, None);

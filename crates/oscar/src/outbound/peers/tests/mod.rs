@@ -81,7 +81,8 @@ impl Callee {
     }
 
     fn call(&self) -> Call<'_> {
-        Call { member: &self.member, contact: &self.contact, owner: &self.owner, credential: &self.credential }
+        let Self { member, contact, owner, credential } = self;
+        Call { member, contact, owner, credential, time: 7 }
     }
 }
 

@@ -129,7 +129,7 @@ async fn our_kind_takes_back_by_itself() {
     assert_eq!(peers.undo(&call, &step, OPERATION).await, Ok(()));
     let heard: Vec<_> = raw.requests().iter().map(|request| taken_apart(request)).collect();
     let bearer = "Bearer alice-token".to_owned();
-    let withdraw = json!({"federation_id": FEDERATION, "operation": OPERATION, "delete": true});
+    let withdraw = json!({"federation_id": FEDERATION, "operation": OPERATION, "time": 7, "delete": true});
     assert_eq!(heard[0], ("POST /system/federation/plants/withdraw".to_owned(), bearer.clone(), withdraw));
     let undo = json!({"operation": OPERATION});
     assert_eq!(heard[1], ("POST /system/federation/plants/undo".to_owned(), bearer, undo));
@@ -160,6 +160,8 @@ async fn a_lost_answer_is_asked_for_again_and_only_once() {
     let requests = raw.requests();
     assert_eq!(requests.len(), 2);
     assert_eq!(taken_apart(&requests[0]), taken_apart(&requests[1]), "the same operation");
+    let order = format!("oscar-operation: {OPERATION}; t=7");
+    assert!(requests[0].to_ascii_lowercase().contains(&order.to_ascii_lowercase()), "{}", requests[0]);
     let (raw, callee) = one(Conduct::Drop(2, Box::new(fine))).await;
     let told = mk_peers().deploy(&callee.call(), &step, &mk_token()).await;
     assert!(matches!(told, Err(PeerError::Unreachable(_))), "{told:?}");

@@ -22,6 +22,8 @@ pub(super) struct Heard {
 struct Inner {
     services: BTreeMap<String, Value>,
     heard: Vec<Heard>,
+    /// As before 4.1: one port, and no list of them.
+    knows_one_port: bool,
 }
 
 #[derive(Clone, Default)]
@@ -54,6 +56,19 @@ impl StandIn {
 
     pub(super) fn service(&self, name: &str) -> Option<Value> {
         self.inner().services.get(name).cloned()
+    }
+
+    pub(super) fn become_older(&self) {
+        self.inner().knows_one_port = true;
+    }
+
+    fn check(&self, service: &Value) -> Result<(), (StatusCode, &'static str)> {
+        if self.inner().knows_one_port && service["expose"]["api_port"].is_array() {
+            let told = "The service specification is not valid: json: cannot unmarshal array into Go struct field \
+                        Expose.expose.api_port of type int";
+            return Err((StatusCode::BAD_REQUEST, told));
+        }
+        Ok(())
     }
 
     /// What it was asked since the last time.
@@ -102,6 +117,7 @@ async fn create(
 ) -> Result<StatusCode, Response> {
     let service = manager.note(&method, &uri, &headers, &body);
     let person = person(&headers).map_err(IntoResponse::into_response)?;
+    manager.check(&service).map_err(IntoResponse::into_response)?;
     let name = service["name"].as_str().unwrap_or_default().to_owned();
     if manager.service(&name).is_some() {
         let told = "A service with the provided name already exists";
@@ -117,13 +133,15 @@ async fn update(
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<StatusCode, StatusCode> {
+) -> Result<StatusCode, Response> {
     let service = manager.note(&method, &uri, &headers, &body);
-    let person = person(&headers)?;
-    let former = manager.service(service["name"].as_str().unwrap_or_default()).ok_or(StatusCode::NOT_FOUND)?;
+    let person = person(&headers).map_err(IntoResponse::into_response)?;
+    manager.check(&service).map_err(IntoResponse::into_response)?;
+    let former = manager.service(service["name"].as_str().unwrap_or_default());
+    let former = former.ok_or_else(|| StatusCode::NOT_FOUND.into_response())?;
     let owner = match person {
         Some(person) if former["owner"] == json!(person) => person,
-        Some(_) => return Err(StatusCode::FORBIDDEN),
+        Some(_) => return Err(StatusCode::FORBIDDEN.into_response()),
         None => service["owner"].as_str().unwrap_or_default().to_owned(),
     };
     let mut updated = stored(service, &owner);

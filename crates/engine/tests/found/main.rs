@@ -1,8 +1,11 @@
 //! What the simulator found, each in the smallest world that shows it: one manager, whose
 //! clusters all are itself.
 
+mod late;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -32,10 +35,11 @@ use tokio::sync::Semaphore;
 
 const HERE: &str = "https://here";
 
-/// Calls to itself that can be held up before they write.
+/// Calls to itself that can be held up before they write, and exchanges that get no answer.
 struct Slow {
     own: Arc<OwnPeer>,
     gate: Arc<Semaphore>,
+    silent: Arc<AtomicBool>,
 }
 
 #[async_trait]
@@ -63,6 +67,9 @@ impl Peers for Slow {
     }
 
     async fn sync(&self, call: &Call<'_>, exchange: &Exchange) -> Result<Exchange, PeerError> {
+        if self.silent.load(Ordering::Relaxed) {
+            return Err(PeerError::Unreachable("no answer".to_owned()));
+        }
         self.own.sync(call, exchange).await
     }
 }
@@ -73,6 +80,8 @@ struct House {
     journal: Arc<MemoryJournal>,
     issuers: Arc<MemoryIssuers>,
     gate: Arc<Semaphore>,
+    silent: Arc<AtomicBool>,
+    audit: Arc<MemoryAudit>,
 }
 
 fn mk_house() -> House {
@@ -83,11 +92,12 @@ fn mk_house() -> House {
     let audit = Arc::<MemoryAudit>::default();
     let tokens = Tokens::new(Arc::<MemoryVault>::default(), issuers.clone(), clock.clone(), audit.clone());
     let (own, gate) = (Arc::new(OwnPeer::default()), Arc::new(Semaphore::new(100)));
+    let silent = Arc::<AtomicBool>::default();
     let federation = FederationPorts {
         journal: journal.clone(),
-        peers: Arc::new(Slow { own: own.clone(), gate: gate.clone() }),
+        peers: Arc::new(Slow { own: own.clone(), gate: gate.clone(), silent: silent.clone() }),
         mint: Arc::new(tokens),
-        audit,
+        audit: audit.clone(),
         own: Own {
             public_url: HERE.to_owned(),
             urls: vec![HERE.to_owned()],
@@ -115,7 +125,7 @@ fn mk_house() -> House {
     let registry = ["x", "y"].map(|id| (id.to_owned(), cluster.clone())).into();
     let manager = Arc::new(Manager::new(ports, Policy { registry, ..Policy::default() }));
     own.bind(Arc::downgrade(&manager));
-    House { manager, services, journal, issuers, gate }
+    House { manager, services, journal, issuers, gate, silent, audit }
 }
 
 fn name(text: &str) -> ServiceName {
@@ -215,7 +225,7 @@ async fn two_names_of_one_service_are_one_member() {
     let mut twice = house.services.get(&name("f")).await.expect("read").expect("there").service.definition.clone();
     twice.federation.as_mut().expect("given").members.push(mk_member("y/r", None));
     let put = house.manager.update(&ana(), twice, &Secret::default(), Terms::default()).await;
-    assert!(matches!(put, Err(Failure::Obstacles(_))), "{put:?}");
+    assert!(matches!(put, Err(Failure::Obstacles { .. })), "{put:?}");
 
     // Two edits at places that do not hear each other bring it about all the same.
     let mut record = house.record().await;
@@ -288,6 +298,17 @@ async fn a_create_that_succeeded_and_was_deleted_since_is_not_taken_back() {
     assert!(records.iter().any(|record| record.deleted.is_some()), "what is left to remove is known");
     house.tick().await;
     assert!(!house.has("r").await);
+}
+
+#[tokio::test]
+async fn what_was_read_of_a_replica_does_not_make_one() {
+    let house = mk_house();
+    house.found(Topology::Star, vec![mk_member("x/r", None)]).await;
+    let read = house.services.get(&name("r")).await.expect("read").expect("there").service.definition.clone();
+    house.manager.remove(&ana(), &name("f"), Terms::default()).await.expect("removed");
+    house.tick().await;
+    let put = house.manager.update(&ana(), read, &Secret::default(), Terms::default()).await;
+    assert_eq!(put.map(drop), Err(Failure::NotFound(name("r"))));
 }
 
 #[tokio::test]
