@@ -168,12 +168,10 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let fits = |key: &&str| (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
-    match (value.to_str().ok().filter(fits), values.next()) {
-        (Some(key), None) => Ok(Some(key.to_owned())),
-        _ => {
-            let found = quoted(&String::from_utf8_lossy(value.as_bytes()));
-            let rule = format!("one value of 1 to {LONGEST_KEY} visible ASCII characters");
-            Err(Refused::new(Code::QueryInvalid, format!("header Idempotency-Key: found {found}, expected {rule}")))
-        }
+    if let (Some(key), None) = (value.to_str().ok().filter(fits), values.next()) {
+        return Ok(Some(key.to_owned()));
     }
+    let found = quoted(&String::from_utf8_lossy(value.as_bytes()));
+    let rule = format!("one value of 1 to {LONGEST_KEY} visible ASCII characters");
+    Err(Refused::new(Code::QueryInvalid, format!("header Idempotency-Key: found {found}, expected {rule}")))
 }

@@ -228,16 +228,13 @@ async fn of_service(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Re
         sources: vec![source.clone()],
     };
     let (start, end) = printed(range);
-    Ok(match wanted {
-        Some(key) => {
-            let Metric { metric, value, unit, sources } = metric(key);
-            let service_id = name.as_str().to_owned();
-            json_answer(StatusCode::OK, &OneMetric { service_id, metric, start, end, value, unit, sources })
-        }
-        None => {
-            let (service_name, metrics) = (name.as_str().to_owned(), METRICS.map(metric).into());
-            json_answer(StatusCode::OK, &ServiceMetrics { service_name, start, end, metrics })
-        }
+    let name = name.as_str().to_owned();
+    Ok(if let Some(key) = wanted {
+        let Metric { metric, value, unit, sources } = metric(key);
+        json_answer(StatusCode::OK, &OneMetric { service_id: name, metric, start, end, value, unit, sources })
+    } else {
+        let metrics = METRICS.map(metric).into();
+        json_answer(StatusCode::OK, &ServiceMetrics { service_name: name, start, end, metrics })
     })
 }
 
