@@ -48,6 +48,7 @@ const OUT_OF_MEMORY: &str = "oscar: out of memory";
 const COMPLAINTS: u64 = 16 * 1024;
 
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+#[expect(clippy::unsafe_derive_deserialize, reason = "what is meant is in a macro of tokio")]
 pub(crate) struct Container {
     engine: Engine,
     as_root: bool,

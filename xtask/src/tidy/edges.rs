@@ -18,7 +18,7 @@ struct Rule {
     optional: &'static [&'static str],
 }
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 13] = [
     Rule {
         package: "oscar-model",
         may: &[],

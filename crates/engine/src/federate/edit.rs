@@ -66,9 +66,9 @@ impl Federator {
         *federation = edited(federation, edit).map_err(refuse)?;
         for (id, cluster) in &edit.clusters {
             // Whoever says where a cluster is and not who may go there changes only the former.
-            let known = next.clusters.get(id).map(|known| known.auth_user.clone()).unwrap_or_default();
+            let user_before = next.clusters.get(id).map(|former| former.auth_user.clone()).unwrap_or_default();
             let given = Some(cluster.auth_user.clone()).filter(|user| !user.is_empty());
-            let cluster = Cluster { auth_user: given.unwrap_or(known), ..super::bare(cluster) };
+            let cluster = Cluster { auth_user: given.unwrap_or(user_before), ..super::bare(cluster) };
             next.clusters.insert(id.clone(), cluster);
         }
         next.storage_providers.extend(edit.storage_providers.clone());

@@ -158,7 +158,7 @@ impl Member {
         Deploy { federation_id, operation, time }: Deploy<'_>,
     ) -> Result<bool, Failure> {
         let fences = self.journal.fences(name).await?.into_iter();
-        let fenced = fences.filter(|fence| fence.holds_for(owner)).any(|fence| match fence.against {
+        let is_refused = fences.filter(|fence| fence.holds_for(owner)).any(|fence| match fence.against {
             Against::Operation(id) => id == operation,
             Against::Federation { id, before } => id == federation_id && time < before,
         });
@@ -169,7 +169,7 @@ impl Member {
                 && record.role != Role::Coordinator
                 && record.deleted.is_some()
         });
-        Ok(fenced || said_farewell)
+        Ok(is_refused || said_farewell)
     }
 
     async fn leave(

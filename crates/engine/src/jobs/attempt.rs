@@ -18,7 +18,7 @@ use crate::ports::runtime::{Order, Outputs, RunId, RuntimeError, StoreAccess};
 pub(crate) const OUTPUTS_ANNOTATION: &str = "oscar.grycap/outputs";
 
 /// How long keys outlive the time limit of their attempt: its outputs are still to be written.
-const KEY_SLACK: Duration = Duration::from_secs(3600);
+const KEY_SLACK: Duration = Duration::from_hours(1);
 
 impl Dispatcher {
     /// Starts a job whose room is held already; the room is given back when it does not start.

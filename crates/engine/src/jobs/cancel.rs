@@ -60,7 +60,7 @@ impl Dispatcher {
     /// has not ended is ended. A guest of the service reaches only his own.
     pub async fn remove_all(&self, principal: &Principal, service: &ServiceName, all: bool) -> Result<(), Failure> {
         let owner = self.visible(principal, service).await?;
-        let submitter = self.only_own(principal, &owner);
+        let submitter = Self::only_own(principal, &owner);
         if all {
             for job in self.unfinished_of(service).await? {
                 if may_end(principal, &job) {

@@ -80,7 +80,9 @@ impl Dispatcher {
         };
         if !deferred.is_empty() {
             let mut memory = self.memory();
-            deferred.into_iter().for_each(|waiting| memory.queue.push(waiting));
+            for waiting in deferred {
+                memory.queue.push(waiting);
+            }
             self.wake.notify_one();
         }
         for run in unsettled {
@@ -125,7 +127,7 @@ impl Dispatcher {
     fn admitted(&self) -> Vec<Waiting> {
         let mut memory = self.memory();
         let mut jobs = Vec::new();
-        while let Some(waiting) = memory.queue.next() {
+        while let Some(waiting) = memory.queue.admit() {
             match memory.admitted.remove(&waiting.job) {
                 None => jobs.push(waiting),
                 // If he went away meanwhile, his place gives the room back.

@@ -67,11 +67,11 @@ pub struct JobPolicy {
 impl Default for JobPolicy {
     fn default() -> Self {
         Self {
-            time_limit: Duration::from_secs(24 * 3600),
-            keep_for: Duration::from_secs(30 * 24 * 3600),
+            time_limit: Duration::from_hours(24),
+            keep_for: Duration::from_hours(30 * 24),
             keep_most: 10_000,
             most_waiting_runs: 64,
-            run_time_limit: Duration::from_secs(300),
+            run_time_limit: Duration::from_mins(5),
             store_endpoint: String::new(),
             store_region: String::new(),
             store_verify: true,

@@ -27,7 +27,7 @@ impl Dispatcher {
         limit: usize,
     ) -> Result<JobList, Failure> {
         let owner = self.visible(principal, service).await?;
-        let submitter = self.only_own(principal, &owner);
+        let submitter = Self::only_own(principal, &owner);
         let query = JobQuery { service: service.clone(), submitter, page, limit };
         Ok(self.jobs.page(&query).await?)
     }
@@ -37,7 +37,7 @@ impl Dispatcher {
         let owner = self.visible(principal, service).await?;
         // A job of an earlier service of that name is not the present owner's to see.
         let job = self.jobs.get(name).await?.filter(|job| job.service == *service && job.owner == owner);
-        let own = self.only_own(principal, &owner);
+        let own = Self::only_own(principal, &owner);
         let job = job.filter(|job| own.is_none() || own == job.submitter);
         job.ok_or_else(|| Failure::NoJob(name.clone()))
     }
@@ -93,7 +93,7 @@ impl Dispatcher {
     }
 
     /// Whose jobs a caller is limited to; nobody's when he may see all.
-    pub(super) fn only_own(&self, principal: &Principal, owner: &Owner) -> Option<Owner> {
+    pub(super) fn only_own(principal: &Principal, owner: &Owner) -> Option<Owner> {
         match principal {
             Principal::User(user) if !principal.acts_for(owner) => Some(Owner::User(user.subject.clone())),
             Principal::Admin | Principal::User(_) | Principal::ServiceToken(_) => None,

@@ -25,7 +25,7 @@ pub struct BucketWish {
 }
 
 /// The longest that a presigned address may last, as S3 has it.
-const LONGEST_PRESIGNED: Duration = Duration::from_secs(604_800);
+const LONGEST_PRESIGNED: Duration = Duration::from_hours(7 * 24);
 
 impl Manager {
     pub async fn create_bucket(&self, principal: &Principal, wish: BucketWish) -> Result<(), Failure> {

@@ -113,18 +113,16 @@ impl Runtime for LocalRuntime {
             let (folder, event, script) = (folder.clone(), order.event, order.service.definition.script.clone());
             move || folder.write(&file, &event, &script)
         });
-        match written.await? {
+        if !written.await? {
             // It was started before; once is enough.
-            false => Ok(()),
-            true => {
-                self.children().insert(run.clone());
-                let started = spawn::start(&self.options, &folder, &run, self.children.clone(), self.news.clone());
-                started.map_err(|error| {
-                    self.children().remove(&run);
-                    RuntimeError::Unavailable(format!("its supervisor cannot be started: {error}"))
-                })
-            }
+            return Ok(());
         }
+        self.children().insert(run.clone());
+        let started = spawn::start(&self.options, &folder, &run, self.children.clone(), self.news.clone());
+        started.map_err(|error| {
+            self.children().remove(&run);
+            RuntimeError::Unavailable(format!("its supervisor cannot be started: {error}"))
+        })
     }
 
     async fn observe(&self, run: &RunId) -> Result<Observed, RuntimeError> {

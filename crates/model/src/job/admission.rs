@@ -129,7 +129,7 @@ impl Queue {
 
     /// The next job to start, whose room is held from now on. None when nothing that may start
     /// fits.
-    pub fn next(&mut self) -> Option<Waiting> {
+    pub fn admit(&mut self) -> Option<Waiting> {
         let (user, place) = self.choose()?;
         let line = self.waiting.get_mut(&user)?;
         let Entry { waiting, .. } = line.remove(place)?;
@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn started(queue: &mut Queue) -> Vec<String> {
-        std::iter::from_fn(|| queue.next()).map(|one| one.job.as_str().to_owned()).collect()
+        std::iter::from_fn(|| queue.admit()).map(|one| one.job.as_str().to_owned()).collect()
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
         let mut overtakers = 0;
         for n in 0..100 {
             queue.push(mk_waiting(&format!("b{n}"), "bob", "t", 1000, n + 1));
-            if let Some(one) = queue.next() {
+            if let Some(one) = queue.admit() {
                 overtakers += 1;
                 queue.release(&one.user, &one.service, one.need);
             }
@@ -262,7 +262,7 @@ mod tests {
             &ServiceName::parse("x").expect("a name"),
             Need { cores: 1000, bytes: 0, gpus: 0 },
         );
-        assert_eq!(queue.next().map(|one| one.job.as_str().to_owned()).as_deref(), Some("large"));
+        assert_eq!(queue.admit().map(|one| one.job.as_str().to_owned()).as_deref(), Some("large"));
     }
 
     #[test]
@@ -286,7 +286,7 @@ mod tests {
             queue.push(mk_waiting(&format!("b{n}"), "bob", "t", 1000, n + 2));
         }
         let mut served = 0;
-        while let Some(one) = queue.next() {
+        while let Some(one) = queue.admit() {
             queue.release(&one.user, &one.service, one.need);
             served += 1;
         }
@@ -301,7 +301,7 @@ mod tests {
         queue.push(mk_waiting("a", "alice", "s", 1000, 0));
         assert!(queue.remove(&user("alice"), &JobName::parse("a").expect("a name")));
         assert!(!queue.remove(&user("alice"), &JobName::parse("a").expect("a name")));
-        assert!(queue.is_empty() && queue.next().is_none());
+        assert!(queue.is_empty() && queue.admit().is_none());
     }
 
     proptest! {
@@ -316,7 +316,7 @@ mod tests {
             }
             let (mut running, mut order): (Vec<Waiting>, Vec<Waiting>) = (vec![], vec![]);
             for end in ends {
-                while let Some(one) = queue.next() {
+                while let Some(one) = queue.admit() {
                     running.push(one.clone());
                     order.push(one);
                 }

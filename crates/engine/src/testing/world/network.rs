@@ -118,11 +118,11 @@ impl SimPeers {
         ground.expect_stray(delay);
         self.ground.sim.spawn(None, async move {
             ground.sim.sleep(delay).await;
-            let Some((manager, life)) = ground.at_work(to) else { return };
+            let Some((manager, present)) = ground.at_work(to) else { return };
             ground.tell(|| line);
             ground.count(|figures| figures.strays += 1);
             let work = handler(manager);
-            ground.sim.spawn(Some(life), async move {
+            ground.sim.spawn(Some(present), async move {
                 // Nobody waits for the answer.
                 let _ = work.await;
             });
