@@ -139,7 +139,7 @@ async fn what_never_fits_is_refused_at_once() {
     world.serve("a", |definition| definition.cpu = oscar_model::quantity::Quantity::from_millis(9000)).await;
     let dispatcher = world.started().await;
     let refused = ask(dispatcher.clone()).await;
-    assert!(matches!(refused, Err(RunFailure::Failed(sentence)) if sentence.contains("invalid workload")));
+    assert_eq!(refused, Err(RunFailure::TooLarge));
 }
 
 #[tokio::test]

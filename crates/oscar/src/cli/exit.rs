@@ -257,6 +257,7 @@ mod tests {
                 401 | 403 => Exit::NotPermitted,
                 404 => Exit::NotFound,
                 409 | 412 => Exit::Conflict,
+                422 => Exit::Invalid,
                 _ => Exit::Failed,
             },
         };

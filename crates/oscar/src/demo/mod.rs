@@ -3,6 +3,7 @@
 //! The clusters are managers as everybody starts them, each a process of its own; the identity
 //! provider is one for trying things out. Everything lives in a folder that goes away at the end.
 
+mod batch;
 mod cluster;
 mod picture;
 mod story;
@@ -88,6 +89,7 @@ async fn tell(story: &Story, args: &DemoArgs) -> Result<(), Trouble> {
     let begun = Instant::now();
     let scene = Scene::start(story).await?;
     scene.deploy(story).await?;
+    scene.process_a_batch(story).await?;
     scene.add_member(story).await?;
     let scene = scene.edit_while_one_is_away(story).await?;
     scene.end(story, begun.elapsed());

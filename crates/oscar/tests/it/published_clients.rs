@@ -4,10 +4,15 @@ use std::path::Path;
 
 use oscar_testkit::{Apiserver, Dex, DexConfig, Python, require};
 
+use super::jobs_scene::Scene;
 use super::manager::{Manager, PASSWORD};
 
 fn run(python: &Python, manager: &Manager, prefix: &str, extra: &[(&str, &str)]) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/published_client.py");
+    run_script("published_client.py", python, manager, prefix, extra);
+}
+
+fn run_script(name: &str, python: &Python, manager: &Manager, prefix: &str, extra: &[(&str, &str)]) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(name);
     let mut environment = vec![("OSCAR_TEST_ENDPOINT", manager.url.as_str()), ("OSCAR_TEST_PREFIX", prefix)];
     environment.extend(extra);
     let output = python.run(&script, &environment);
@@ -36,6 +41,16 @@ fn oscar_python_manages_services_in_the_local_world() {
     let dex = require!(Dex::start(&DexConfig::default()));
     let manager = Manager::start(&oidc(&dex));
     both_credentials(&python, &manager, &dex);
+}
+
+#[test]
+fn oscar_python_uploads_runs_and_downloads() {
+    let python = require!(Python::find());
+    let dex = require!(Dex::start(&DexConfig::default()));
+    let manager = Scene::start(&oidc(&dex)).manager;
+    let script = "published_jobs.py";
+    run_script(script, &python, &manager, "py-basic", &[("OSCAR_TEST_PASSWORD", PASSWORD)]);
+    run_script(script, &python, &manager, "py-oidc", &[("OSCAR_TEST_TOKEN", &dex.token("alice").access)]);
 }
 
 #[test]
