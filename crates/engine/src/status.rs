@@ -20,7 +20,13 @@ pub struct StatusReport {
 
 impl Manager {
     pub async fn status(&self, principal: &Principal) -> Result<StatusReport, Failure> {
-        let nodes = self.ports.cluster.nodes().await?;
+        let mut nodes = self.ports.cluster.nodes().await?;
+        // Where this manager starts jobs itself there is one machine, and it holds what they need.
+        if let (Some(jobs), [node]) = (&self.jobs, nodes.as_mut_slice()) {
+            let held = jobs.held();
+            node.request_cores += held.cores;
+            node.request_bytes += held.bytes;
+        }
         let deployment = self.ports.cluster.deployment().await?;
         let (workload, buckets) = if self.sees_everything(principal) {
             (Some(self.workload().await?), self.count_buckets().await)

@@ -4,6 +4,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::jobs_scene::Scene;
+use crate::manager::PASSWORD;
 
 const UPPER: &str = "#!/bin/sh\nname=$(basename \"$INPUT_FILE_PATH\")\necho \"working on $name\"\ntr a-z A-Z < \"$INPUT_FILE_PATH\" > \"$TMP_OUTPUT_DIR/$name\"\n";
 
@@ -153,4 +154,49 @@ fn is_anywhere(marker: &str) -> bool {
     let processes = std::fs::read_dir("/proc").expect("processes").flatten();
     let mut lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
     lines.any(|line| String::from_utf8_lossy(&line).contains(marker))
+}
+
+#[tokio::test]
+async fn a_script_sees_nothing_of_the_manager() {
+    let scene = Scene::start(&[]);
+    let data = scene.manager.data();
+    let folder = data.display();
+    let script = format!(
+        "ls {folder} {folder}/objects; cat {folder}/secret.key {folder}/s3.secret {folder}/attempts/*/order.json /etc/shadow\n\
+         env; cat /proc/*/environ | tr '\\0' '\\n'; echo that was it\n"
+    );
+    scene.service("curious", &script).await;
+    let job = scene.submit("curious", "{}").await;
+    scene.ended("curious", &job).await;
+    let log = scene.log("curious", &job).await;
+    assert!(log.contains("that was it"), "{log}");
+    let read = |name: &str| std::fs::read_to_string(data.join(name)).expect("it is there");
+    for secret in [read("secret.key"), read("s3.secret"), PASSWORD.to_owned()] {
+        assert!(!log.contains(secret.trim()), "{log}");
+    }
+    assert!(!log.contains("root:$") && !log.contains("root:*") && !log.contains("secret_key"), "{log}");
+}
+
+#[tokio::test]
+async fn a_hundred_megabytes_of_output_leave_a_bounded_log_with_its_end() {
+    let scene = Scene::start(&[]);
+    scene
+        .service("chatty", "yes 0123456789012345678901234567890123456789 | head -c 100000000\necho; echo the end\n")
+        .await;
+    let job = scene.submit("chatty", "{}").await;
+    let story = scene.ended("chatty", &job).await;
+    assert_eq!(story["state"], "succeeded", "{story:#}");
+    let log = scene.log("chatty", &job).await;
+    assert!(log.len() < 40_000_000, "{} bytes", log.len());
+    assert!(log.contains("were left out") && log.contains("the end"), "{}", &log[log.len() - 400..]);
+}
+
+#[tokio::test]
+async fn an_event_of_ten_megabytes_arrives_whole() {
+    let scene = Scene::start(&[]);
+    scene.service("large", "echo it has $(wc -c < \"$INPUT_FILE_PATH\") bytes\n").await;
+    let job = scene.submit("large", vec![0xff; 10_000_000]).await;
+    let story = scene.ended("large", &job).await;
+    assert_eq!(story["state"], "succeeded", "{story:#}");
+    assert!(scene.log("large", &job).await.contains("it has 10000000 bytes"));
 }
