@@ -132,6 +132,11 @@ async fn start(settings: &Effective) -> Result<(), StartError> {
     let work = ground.work(settings, &derived, objects.addresses).await?;
     let app = wiring::app(settings, &derived, &ground, secret, &addresses, work.as_ref()).await?;
     if let Some(work) = &work {
+        let changed = app.manager.tick_own_store().await;
+        let changed = changed.map_err(|failure| StartError::Objects(failure.to_string()))?;
+        if changed > 0 {
+            tracing::info!(services = changed, "definitions name the object store at its new address");
+        }
         work.begin(&app.facts.instance_id).await?;
     }
     announce(settings, &derived, &password, &addresses, &app.facts.instance_id)?;

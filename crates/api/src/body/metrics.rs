@@ -91,6 +91,14 @@ pub struct UserItem {
     pub countries: Option<Vec<Country>>,
 }
 
+/// `GET /system/metrics/{serviceName}`
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum MetricsOfService {
+    All(ServiceMetrics),
+    One(OneMetric),
+}
+
 /// `GET /system/metrics/{serviceName}` without `metric`
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ServiceMetrics {

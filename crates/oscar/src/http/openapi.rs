@@ -71,7 +71,7 @@ use super::handlers::{
         metrics::get_service_metrics,
         prometheus::get_prometheus,
     ),
-    components(schemas(oscar_api::problem::Problem, oscar_api::body::metrics::WrappedError, oscar_api::body::metrics::OneMetric)),
+    components(schemas(oscar_api::problem::Problem, oscar_api::body::metrics::WrappedError)),
     modifiers(&Security, &Manager),
     security(("basic" = []), ("bearer" = []))
 )]

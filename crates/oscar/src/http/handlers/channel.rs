@@ -96,7 +96,10 @@ pub(in super::super) async fn withdraw(
         let name = service_name(&name)?;
         let WithdrawBody { federation_id, operation: _, time, delete } = read(&app, request).await?;
         check_length("federation_id", &federation_id).map_err(malformed)?;
-        let letting = Letting { federation_id: &federation_id, time: time.min(Against::ENDED), delete };
+        if time > Against::ENDED {
+            return Err(malformed(format!("time: found {time}, expected at most {}", Against::ENDED)));
+        }
+        let letting = Letting { federation_id: &federation_id, time, delete };
         app.manager.withdraw_replica(&principal, &name, letting).await?;
         Ok::<_, Refused>(StatusCode::NO_CONTENT.into_response())
     };

@@ -189,7 +189,8 @@ impl Query {
     }
 
     pub(super) fn flag(&self, key: &str) -> Result<bool, Refused> {
-        match self.get(key) {
+        let value = self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+        match value {
             Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(true),
             None | Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(false),
             Some(other) => Err(invalid(key, other, "true or false")),

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use oscar_api::body::metrics::{
-    Breakdown, Item, Metric, OneMetric, ServiceItem, ServiceMetrics, Summary, Totals, UserItem,
+    Breakdown, Item, Metric, MetricsOfService, OneMetric, ServiceItem, ServiceMetrics, Summary, Totals, UserItem,
 };
 use oscar_api::problem::Code;
 
@@ -191,7 +191,7 @@ fn cell(text: &str) -> String {
         ("metric" = Option<String>, Query, description = "Only this one."),
     ),
     responses(
-        (status = 200, description = "All of them, or the one that was asked for.", content((ServiceMetrics = "application/json"))),
+        (status = 200, description = "All of them, or the one that was asked for.", body = MetricsOfService),
         MetricsRefusals))]
 pub(in super::super) async fn get_service_metrics(
     State(app): State<Arc<App>>,
@@ -231,10 +231,12 @@ async fn of_service(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Re
     let name = name.as_str().to_owned();
     Ok(if let Some(key) = wanted {
         let Metric { metric, value, unit, sources } = metric(key);
-        json_answer(StatusCode::OK, &OneMetric { service_id: name, metric, start, end, value, unit, sources })
+        let one = OneMetric { service_id: name, metric, start, end, value, unit, sources };
+        json_answer(StatusCode::OK, &MetricsOfService::One(one))
     } else {
         let metrics = METRICS.map(metric).into();
-        json_answer(StatusCode::OK, &ServiceMetrics { service_name: name, start, end, metrics })
+        let all = ServiceMetrics { service_name: name, start, end, metrics };
+        json_answer(StatusCode::OK, &MetricsOfService::All(all))
     })
 }
 
