@@ -22,7 +22,7 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
 const NEEDS_A_FEDERATION: [&str; 3] = ["/join", "/sync", "/token"];
 
 /// What needs a job or a bucket of a known name; `http/tests` and `it/jobs` ask for it.
-const NEEDS_A_NAME: [&str; 3] = ["{jobName}", "{jobName}/cancel", "{bucketName}"];
+const NEEDS_A_NAME: [&str; 4] = ["{jobName}", "{jobName}/cancel", "{bucketName}", "{bucketName}/presign"];
 
 /// What strangers wrote is not run here, and a script that fails is a 500 by OSCAR's own rule.
 const RUNS: &str = "/run/{serviceName}";

@@ -37,8 +37,10 @@ const MOST_SECONDS: u32 = 604_800;
 #[expect(dead_code, reason = "describes the body for the OpenAPI document; it is read from the tree")]
 pub(in super::super) struct BucketRequest {
     /// Its name, on creation also with a folder: `photos/input`.
+    #[schema(example = "photos")]
     bucket_name: String,
     /// `private` (the default), `restricted` or `public`.
+    #[schema(example = "private")]
     visibility: Option<String>,
     /// Who else may use it when it is restricted.
     allowed_users: Option<Vec<String>>,

@@ -76,7 +76,7 @@ async fn summary(app: &App, uri: &Uri, headers: &HeaderMap) -> Result<Summary, R
 /// The same by service or by user.
 #[utoipa::path(get, path = "/system/metrics/breakdown",
     params(
-        ("group_by" = String, Query, description = "`service`, `user` or `country`; where callers are is not known, so the last has no items."),
+        ("group_by" = String, Query, example = "service", description = "`service`, `user` or `country`; where callers are is not known, so the last has no items."),
         ("start" = Option<String>, Query, description = "In RFC 3339; else a day before `end`."),
         ("end" = Option<String>, Query, description = "In RFC 3339; else now."),
         ("include_users" = Option<bool>, Query, description = "Name the users of each service."),
