@@ -1,5 +1,7 @@
 //! Services that run: calls, jobs, what they say, and how the program ends.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::home::{Home, Ran};
@@ -90,22 +92,22 @@ fn a_job_that_runs_is_cancelled() {
     let _server = home.serve();
     service(&home, "sleeper", "echo begun; sleep 1000\n");
     let name = name_of(home.run(&["job", "run", "sleeper"]));
-    // A log that is followed begins when the job does, and ends with it.
+    until(|| home.run(&["job", "logs", "sleeper", &name]).out.contains("begun"));
+    // A log that is followed ends with the job.
     let log = std::thread::scope(|scope| {
-        let following = scope.spawn(|| {
-            loop {
-                let ran = home.run(&["job", "logs", "sleeper", &name, "-f"]);
-                if ran.code == 0 {
-                    return ran.out;
-                }
-            }
-        });
-        while home.run(&["job", "show", "sleeper", &name, "--json"]).json()["state"] != "running" {}
+        let following = scope.spawn(|| home.run(&["job", "logs", "sleeper", &name, "-f"]).good());
         home.run(&["job", "cancel", "sleeper", &name]).ends(0).says(&name);
         following.join().expect("it ends")
     });
-    assert!(log.contains("begun") || log.is_empty(), "{log}");
-    let end = || home.run(&["job", "show", "sleeper", &name, "--json"]).json()["finished"].is_string();
-    while !end() {}
+    assert!(log.contains("begun"), "{log}");
+    until(|| home.run(&["job", "show", "sleeper", &name, "--json"]).json()["finished"].is_string());
     home.run(&["job", "show", "sleeper", &name]).ends(0).says("cancelled");
+}
+
+/// What has not come by then never will.
+fn until(is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_mins(2);
+    while !is_so() {
+        assert!(Instant::now() < deadline);
+    }
 }
