@@ -1,17 +1,20 @@
 //! The typed client: what the command line, and later peers, use to talk to a manager.
 
+mod buckets;
 mod federation;
+mod jobs;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use oscar_model::secret::Secret;
-use reqwest::{Method, Response, StatusCode, header};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, header};
 use serde_json::Value;
 
 use crate::problem::{PROBLEM_JSON, Problem};
 
 pub use federation::MembersChange;
+pub use jobs::{Log, LogWish};
 
 /// How a caller proves who he is.
 #[derive(Debug, Clone)]
@@ -178,19 +181,29 @@ impl Client {
         body: Option<&Value>,
         headers: &[(&str, &str)],
     ) -> Result<Response, ClientError> {
-        let mut request = self.http.request(method, format!("{}{path}", self.endpoint));
-        request = request.header(header::ACCEPT, format!("application/json, {PROBLEM_JSON}"));
-        request = match &self.credentials {
-            Credentials::None => request,
-            Credentials::Basic { user, password } => request.basic_auth(user, Some(password.expose())),
-            Credentials::Bearer(token) => request.bearer_auth(token.expose()),
-        };
+        let mut request = self.request(method, path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         if let Some(body) = body {
             request = request.json(body);
         }
+        self.answered(request).await
+    }
+
+    /// A request that says who asks.
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.endpoint));
+        let request = request.header(header::ACCEPT, format!("application/json, {PROBLEM_JSON}"));
+        match &self.credentials {
+            Credentials::None => request,
+            Credentials::Basic { user, password } => request.basic_auth(user, Some(password.expose())),
+            Credentials::Bearer(token) => request.bearer_auth(token.expose()),
+        }
+    }
+
+    /// Sends; everything but a success is an error.
+    async fn answered(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|error| ClientError::Unreachable {
             endpoint: self.endpoint.clone(),
             // The error's own text would repeat the address.

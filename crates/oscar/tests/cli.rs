@@ -6,8 +6,12 @@ mod federation;
 mod go;
 #[path = "cli/home.rs"]
 mod home;
+#[path = "cli/objects.rs"]
+mod objects;
 #[path = "cli/tls.rs"]
 mod tls;
+#[path = "cli/work.rs"]
+mod work;
 
 use std::fs;
 use std::io::ErrorKind;

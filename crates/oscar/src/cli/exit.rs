@@ -198,8 +198,11 @@ fn exit_of(problem: &Problem) -> Exit {
 
 fn hint_of(problem: &Problem) -> Option<&'static str> {
     let code = code_of(problem);
-    if let Some(hint) = code.and_then(hint_about_federation) {
+    if let Some(hint) = code.and_then(|code| hint_about_federation(code).or_else(|| hint_about_work(code))) {
         return Some(hint);
+    }
+    if matches!(code, Some(Code::JobOver | Code::BucketInUse)) {
+        return None;
     }
     match problem.status {
         300..=399 => Some("the address leads elsewhere: configure the one that it leads to"),
@@ -233,6 +236,20 @@ fn hint_about_federation(code: Code) -> Option<&'static str> {
         Code::ServiceIsReplica => {
             Some("make the change at the coordinator; `oscar service delete --detach` takes a replica out first")
         }
+        _ => None,
+    }
+}
+
+fn hint_about_work(code: Code) -> Option<&'static str> {
+    match code {
+        Code::BodyTooLarge => {
+            Some("put large files into the input bucket of the service: `oscar put FILE BUCKET/FOLDER/`")
+        }
+        Code::BucketExists => Some("`oscar bucket update` changes a bucket that exists"),
+        Code::BucketNotFound => Some("`oscar bucket list` shows the buckets that you can use"),
+        Code::JobNotFound => Some("`oscar job list SERVICE` shows the jobs that you can see"),
+        Code::LogNotFound => Some("`oscar job show SERVICE JOB` tells how far it is"),
+        Code::NoJobs => Some("this manager only keeps services and runs nothing"),
         _ => None,
     }
 }

@@ -5,18 +5,24 @@
 //! No command prints a credential unless `--show-secrets` asks for it.
 
 mod apply;
+mod buckets;
 mod clusters;
 mod definition;
 mod diff;
 pub mod doctor;
 mod exit;
 mod federation;
+mod input;
+mod jobs;
 mod places;
 mod probe;
 mod progress;
+mod run;
 mod screen;
 mod service;
 mod status;
+mod storage;
+mod stranger;
 mod table;
 mod target;
 
@@ -54,6 +60,22 @@ pub enum ClientCommand {
     /// Look at services, edit and delete them.
     #[command(subcommand, visible_alias = "services")]
     Service(service::ServiceCommand),
+    /// Run a service and wait for its answer.
+    Run(run::RunArgs),
+    /// Start jobs, look at them and at what they say, and end them.
+    #[command(subcommand, visible_alias = "jobs")]
+    Job(jobs::JobCommand),
+    /// The buckets of the object store, and who may use them.
+    #[command(subcommand, visible_alias = "buckets")]
+    Bucket(buckets::BucketCommand),
+    /// Upload files to the object store.
+    Put(storage::PutArgs),
+    /// Download an object.
+    Get(storage::GetArgs),
+    /// List buckets, or the objects of one.
+    Ls(storage::LsArgs),
+    /// Delete objects.
+    Rm(storage::RmArgs),
     /// Services that are replicated on several clusters.
     #[command(subcommand, visible_alias = "federations")]
     Federation(federation::FederationCommand),
@@ -77,6 +99,13 @@ pub async fn run(command: ClientCommand, global: &Global) -> ExitCode {
     let outcome = match command {
         ClientCommand::Apply(args) => apply::run(&session, args).await,
         ClientCommand::Service(command) => service::run(&session, command).await,
+        ClientCommand::Run(args) => run::run(&session, args).await,
+        ClientCommand::Job(command) => jobs::run(&session, command).await,
+        ClientCommand::Bucket(command) => buckets::run(&session, command).await,
+        ClientCommand::Put(args) => storage::put(&session, args).await,
+        ClientCommand::Get(args) => storage::get(&session, args).await,
+        ClientCommand::Ls(args) => storage::ls(&session, args).await,
+        ClientCommand::Rm(args) => storage::rm(&session, args).await,
         ClientCommand::Federation(command) => federation::run(&session, command).await,
         ClientCommand::Audit(args) => federation::audit(&session, args).await,
         ClientCommand::Status => status::run(&session).await,

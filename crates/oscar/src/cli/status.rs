@@ -128,7 +128,7 @@ fn cores(milli: u64) -> String {
     if tenths == 0 { whole.to_string() } else { format!("{whole}.{tenths}") }
 }
 
-fn bytes(count: u64) -> String {
+pub(super) fn bytes(count: u64) -> String {
     let units = ["B", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     let power = usize::try_from(count.checked_ilog2().unwrap_or(0) / 10).unwrap_or(0).min(units.len() - 1);
     let tenths = (u128::from(count) * 10) >> (10 * power);

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
@@ -29,6 +29,8 @@ impl Fake {
             .route("/system/info", get(info))
             .route("/system/services", any(change))
             .route("/system/services/{name}", get(service))
+            .route("/system/logs/{name}", get(logs))
+            .route("/job/{name}", post(job))
             .with_state(fake.clone());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
@@ -55,6 +57,22 @@ async fn service(State(fake): State<Fake>, Path(name): Path<String>) -> impl Int
         Some(service) => Json(service.clone()).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
+}
+
+/// Two pages, by name and in no order.
+async fn logs(Path(name): Path<String>, uri: Uri) -> impl IntoResponse {
+    let job = |status: &str| {
+        json!({"status": status, "creation_time": "2026-06-12T09:05:29Z", "start_time": "2026-06-12T09:05:30Z",
+            "finish_time": "2026-06-12T09:05:42Z"})
+    };
+    if uri.query().unwrap_or_default().contains("page=a+%26+b") {
+        return Json(json!({"jobs": {format!("{name}-1"): job("Failed")}}));
+    }
+    Json(json!({"jobs": {format!("{name}-2"): job("Succeeded")}, "next_page": "a & b", "remaining_jobs": 1}))
+}
+
+async fn job() -> impl IntoResponse {
+    StatusCode::CREATED
 }
 
 async fn change(State(fake): State<Fake>, method: axum::http::Method, uri: Uri, body: Bytes) -> impl IntoResponse {
@@ -168,4 +186,16 @@ fn a_service_goes_to_the_cluster_that_its_file_names() {
 
     home.run(&["--cluster", "go", "apply", "f.yaml", "--yes"]).ends(0).says("by `--cluster`");
     assert_eq!((names(&one), names(&two)), (vec![json!("there")], vec![]), "the flag is an order for all");
+}
+
+#[test]
+fn jobs_are_listed_and_started_as_far_as_the_manager_tells() {
+    let (_fake, url, _runtime) = Fake::start("v4.1.2");
+    let home = home(&url);
+    let ran = home.run(&["job", "list", "plants"]).ends(0);
+    ran.says("plants-2").says("succeeded").says("12 s").says("1 more: --all-pages").never_says("plants-1");
+    let all = home.run(&["job", "list", "plants", "--all-pages", "--json"]).json();
+    assert_eq!((&all[0]["name"], &all[1]["state"]), (&json!("plants-2"), &json!("failed")));
+    home.run(&["job", "run", "plants", "--text", "x"]).ends(0).says("`oscar job list plants` shows it");
+    home.run(&["job", "run", "plants", "--text", "x", "--wait"]).ends(1).says("does not tell its name");
 }

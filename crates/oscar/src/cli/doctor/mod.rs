@@ -4,6 +4,7 @@
 //! changes nothing, prints nothing, and never fails itself: what it cannot find out is a finding.
 
 mod clusters;
+mod executors;
 mod federation;
 mod local;
 mod settings;
@@ -65,6 +66,7 @@ const CHECKS: &[Check] = &[
     Check { title: "settings", look: |places| Box::pin(async { settings::check(places) }) },
     Check { title: "clusters", look: |places| Box::pin(clusters::check(places)) },
     Check { title: "this machine", look: |places| Box::pin(async { local::check(places) }) },
+    Check { title: "scripts", look: |_| Box::pin(executors::check()) },
 ];
 
 pub(super) async fn run(session: &Session) -> Result<(), Failure> {
