@@ -90,7 +90,7 @@ fn table(jobs: &[Value]) -> Table {
         table.row([text("name"), text("state"), text("started"), took(job), attempts, text("reason")]);
     }
     table.paint(0, |_| Some(Style::Cyan));
-    table.paint(1, |state| style_of(state));
+    table.paint(1, style_of);
     table
 }
 

@@ -133,17 +133,14 @@ async fn delete(session: &Session, service: &str, which: Which, yes: bool) -> Re
     check_names(service, which.job.as_deref().unwrap_or("any"))?;
     let target = target::current(session)?;
     let client = target.client(target::ORDINARY)?;
-    let told = match &which.job {
-        Some(job) => {
-            progress::during(&format!("deleting {job}"), client.delete_job(service, job)).await?;
-            format!("deleted {job}")
-        }
-        None => {
-            let what = if which.all { "every job" } else { "every job that succeeded" };
-            screen::confirm(&format!("delete {what} of {service} on {}, with its log?", target.title()), yes)?;
-            progress::during(&format!("deleting jobs of {service}"), client.delete_jobs(service, which.all)).await?;
-            format!("deleted {what} of {service}")
-        }
+    let told = if let Some(job) = &which.job {
+        progress::during(&format!("deleting {job}"), client.delete_job(service, job)).await?;
+        format!("deleted {job}")
+    } else {
+        let what = if which.all { "every job" } else { "every job that succeeded" };
+        screen::confirm(&format!("delete {what} of {service} on {}, with its log?", target.title()), yes)?;
+        progress::during(&format!("deleting jobs of {service}"), client.delete_jobs(service, which.all)).await?;
+        format!("deleted {what} of {service}")
     };
     if session.screen.json {
         screen::value(&json!({"service": service, "job": which.job, "action": "delete", "done": true}));

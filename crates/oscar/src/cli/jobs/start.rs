@@ -27,10 +27,13 @@ pub(super) async fn run(session: &Session, service: &str, input: &InputArgs, wai
     let client = target.client(target::ORDINARY)?;
     let name = progress::during(&format!("calling {service}"), client.submit(service, event)).await?;
     let Some(name) = name else {
+        if !wait {
+            accepted(session, service);
+            return Ok(());
+        }
         // There is a job all the same.
-        let untold = Failure::new(Exit::Failed, "the job was accepted, but this manager does not tell its name")
-            .hint(format!("`oscar job list {service}` shows it"));
-        return if wait { Err(untold) } else { accepted(session, service) };
+        return Err(Failure::new(Exit::Failed, "the job was accepted, but this manager does not tell its name")
+            .hint(format!("`oscar job list {service}` shows it")));
     };
     super::check_names(service, &name)?;
     if !wait {
@@ -49,13 +52,12 @@ pub(super) async fn run(session: &Session, service: &str, input: &InputArgs, wai
     report(session, service, &name, &job)
 }
 
-fn accepted(session: &Session, service: &str) -> Result<(), Failure> {
+fn accepted(session: &Session, service: &str) {
     if session.screen.json {
         screen::value(&json!({"job": null}));
     } else {
         screen::note(&format!("accepted; this manager does not tell the name: `oscar job list {service}` shows it"));
     }
-    Ok(())
 }
 
 /// The job as it is when it has ended.

@@ -87,14 +87,12 @@ impl<'a> Upload<'a> {
         };
         let text = self.text(self.store.retry(&self.place(), make).await?).await?;
         // Stores may answer 200 before they know, and tell of a failure in the body.
-        match CompleteMultipartUploadResponse::parse(&text) {
-            Ok(_) => Ok(()),
-            Err(_) => {
-                let told = element(&text, "Message").unwrap_or_else(|| "no reason is given".to_owned());
-                let what = format!("{}: the store could not put the parts together: {told}", self.place());
-                Err(Failure::new(Exit::Failed, what))
-            }
+        if CompleteMultipartUploadResponse::parse(&text).is_ok() {
+            return Ok(());
         }
+        let told = element(&text, "Message").unwrap_or_else(|| "no reason is given".to_owned());
+        let what = format!("{}: the store could not put the parts together: {told}", self.place());
+        Err(Failure::new(Exit::Failed, what))
     }
 
     /// Sends a part; gives its tag.
