@@ -166,10 +166,13 @@ impl Client {
     }
 
     /// A replica belongs to its coordinator: with `detach` it is taken out of its federation first.
+    /// With `keep_data` the buckets that were made for it stay; only managers of our kind know that.
     /// The answer is what the manager has to say about it, mostly nothing.
-    pub async fn delete_service(&self, name: &str, detach: bool) -> Result<String, ClientError> {
-        let query = if detach { "?detach=true" } else { "" };
-        let response = self.send(Method::DELETE, &format!("/system/services/{name}{query}"), None, &[]).await?;
+    pub async fn delete_service(&self, name: &str, detach: bool, keep_data: bool) -> Result<String, ClientError> {
+        let flags = [("detach", detach), ("keep_data", keep_data)];
+        let query: Vec<_> = flags.into_iter().filter(|(_, set)| *set).collect();
+        let request = self.request(Method::DELETE, &format!("/system/services/{name}")).query(&query);
+        let response = self.answered(request).await?;
         let told = self.bytes(response).await.unwrap_or_default();
         Ok(String::from_utf8_lossy(&told).into_owned())
     }

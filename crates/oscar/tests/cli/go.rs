@@ -198,4 +198,5 @@ fn jobs_are_listed_and_started_as_far_as_the_manager_tells() {
     assert_eq!((&all[0]["name"], &all[1]["state"]), (&json!("plants-2"), &json!("failed")));
     home.run(&["job", "run", "plants", "--text", "x"]).ends(0).says("`oscar job list plants` shows it");
     home.run(&["job", "run", "plants", "--text", "x", "--wait"]).ends(1).says("does not tell its name");
+    home.run(&["service", "delete", "plants", "--keep-data", "--yes"]).ends(2).says("keep its data");
 }

@@ -68,6 +68,13 @@ fn a_job_is_started_waited_for_and_told() {
     home.run(&["job", "delete", "upper", "--all"]).ends(2).says("--yes");
     home.run(&["job", "delete", "upper", name]).ends(0).says("deleted");
     assert_eq!(home.run(&["job", "list", "upper", "--json"]).json(), json!([]));
+
+    home.run(&["service", "delete", "upper", "--keep-data", "--yes"]).ends(0);
+    home.run(&["get", "upper/out/result", "-"]).ends(0).says("SHOUT");
+    service(&home, "brief", "true\n");
+    home.run(&["bucket", "show", "brief"]).ends(0).says("service    brief");
+    home.run(&["service", "delete", "brief", "--yes"]).ends(0);
+    home.run(&["bucket", "show", "brief"]).ends(5);
 }
 
 #[test]

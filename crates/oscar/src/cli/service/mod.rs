@@ -11,7 +11,7 @@ use super::definition::{view, yaml};
 use super::exit::{Exit, Failure};
 use super::screen::{self, Screen, Style, one_line, printable};
 use super::table::Table;
-use super::{progress, target};
+use super::{probe, progress, target};
 
 #[derive(Debug, Subcommand)]
 pub enum ServiceCommand {
@@ -29,8 +29,8 @@ pub enum ServiceCommand {
     Edit { name: String },
     /// Delete services.
     ///
-    /// Managers of this version make no buckets and delete none. Go OSCAR also deletes the buckets that it made for a
-    /// service, with everything in them.
+    /// The buckets that were made for a service are deleted with everything in them, unless `--keep-data` says
+    /// otherwise.
     #[command(visible_alias = "rm")]
     Delete {
         #[arg(required = true)]
@@ -38,6 +38,9 @@ pub enum ServiceCommand {
         /// Take replicas out of their federation first; their coordinator is told.
         #[arg(long)]
         detach: bool,
+        /// Leave the buckets that were made for them, with everything in them.
+        #[arg(long)]
+        keep_data: bool,
         /// Do not ask.
         #[arg(long, short)]
         yes: bool,
@@ -49,7 +52,9 @@ pub(super) async fn run(session: &Session, command: ServiceCommand) -> Result<()
         ServiceCommand::List => list(session).await,
         ServiceCommand::Get { name, show_secrets } => get(session, &name, show_secrets).await,
         ServiceCommand::Edit { name } => edit::run(session, &name).await,
-        ServiceCommand::Delete { names, detach, yes } => delete(session, &names, detach, yes).await,
+        ServiceCommand::Delete { names, detach, keep_data, yes } => {
+            delete(session, &names, Terms { detach, keep_data, yes }).await
+        }
     }
 }
 
@@ -121,18 +126,29 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     Err(Failure::new(Exit::Usage, format!("`{name}` cannot be the name of a service")))
 }
 
-/// What goes with a service depends on what answers there.
-const BUCKETS: &str = "(its buckets stay, unless the manager is a Go OSCAR: that deletes those it made)";
+/// How services are deleted.
+struct Terms {
+    detach: bool,
+    keep_data: bool,
+    yes: bool,
+}
 
-async fn delete(session: &Session, names: &[String], detach: bool, yes: bool) -> Result<(), Failure> {
+async fn delete(session: &Session, names: &[String], terms: Terms) -> Result<(), Failure> {
     names.iter().try_for_each(|name| check_name(name))?;
     let target = target::current(session)?;
     let client = target.client(target::ORDINARY)?;
-    let question = format!("delete {} on {}? {BUCKETS}", names.join(", "), target.title());
-    screen::confirm(&question, yes)?;
+    // Another kind of manager would not understand, and delete the data.
+    if terms.keep_data && !probe::hello(&target, target::ORDINARY).await?.ours {
+        return Err(Failure::new(Exit::Usage, format!("{} cannot delete a service and keep its data", target.title()))
+            .hint("download what you need first: oscar ls -r BUCKET, oscar get BUCKET/KEY"));
+    }
+    let data = if terms.keep_data { "their buckets stay" } else { "with the buckets that were made for them" };
+    let question = format!("delete {} on {}? ({data})", names.join(", "), target.title());
+    screen::confirm(&question, terms.yes)?;
     let (mut first, mut results) = (None, Vec::new());
     for name in names {
-        let outcome = progress::during(&format!("deleting {name}"), client.delete_service(name, detach)).await;
+        let deleting = client.delete_service(name, terms.detach, terms.keep_data);
+        let outcome = progress::during(&format!("deleting {name}"), deleting).await;
         let mut result = json!({"name": name, "action": "delete", "done": outcome.is_ok()});
         match outcome.map_err(Failure::from) {
             Ok(told) => {
