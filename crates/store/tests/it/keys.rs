@@ -83,18 +83,16 @@ async fn an_expired_or_revoked_key_opens_nothing() {
     served.store.tick_tidy().await.expect("tidied");
 }
 
-/// What happens to a body that is under way while `meanwhile` is done. True when it was stored.
+/// What happens to a body, too large for memory, that is under way while `meanwhile` is done.
 async fn interrupted(served: &Served, client: &Client, size: usize, meanwhile: impl Future<Output = ()>) -> u16 {
     let (sender, receiver) = futures::channel::mpsc::unbounded();
     let half = Bytes::from(vec![7; size / 2]);
     sender.unbounded_send(half.clone()).expect("sent");
     let upload = client.put_stream("data", "in/late", size as u64 / 2 * 2, receiver);
     let rest = async {
-        // The store has taken the first half when its file is there, or when there is none to make.
-        if size > 4 * 1024 * 1024 {
-            while files_in(served.folder.path()) == 0 {
-                tokio::task::yield_now().await;
-            }
+        // The store has let the request in and taken the first half when its file is there.
+        while files_in(served.folder.path()) == 0 {
+            tokio::task::yield_now().await;
         }
         meanwhile.await;
         sender.unbounded_send(half.clone()).expect("sent");
@@ -110,7 +108,7 @@ async fn a_key_that_is_revoked_during_an_upload_leaves_no_object() {
     served.store.ensure(&mk_bucket("data", Owner::Admin)).await.expect("made");
     let waiting = Subscription { bucket: "data".to_owned(), prefix: "in/".to_owned(), service: "s".to_owned() };
     served.store.subscribe(&waiting).await.expect("subscribed");
-    for size in [1000, 6 * 1024 * 1024] {
+    for size in [6 * 1024 * 1024, 9 * 1024 * 1024] {
         let (keys, client) = mk_scoped(&served, &[mk_grant("data", "in/", &[Verb::Write])]).await;
         let revoke = async { served.store.revoke(&keys.access_key).await.expect("revoked") };
         assert_eq!(interrupted(&served, &client, size, revoke).await, 403, "{size} bytes");
