@@ -56,7 +56,8 @@ pub enum JobCommand {
     /// End a job.
     Cancel { service: String, job: String },
     /// Forget jobs with their logs. Those that have not ended are ended.
-    #[command(visible_alias = "rm")]
+    // The usage that is made by itself names the job before its service.
+    #[command(visible_alias = "rm", override_usage = "oscar job delete [OPTIONS] <SERVICE> <JOB|--all|--succeeded>")]
     Delete {
         service: String,
         #[command(flatten)]
