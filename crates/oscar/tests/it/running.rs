@@ -128,7 +128,7 @@ async fn what_was_stored_is_there_after_a_restart() {
     assert_eq!(manager.create(&mk_body("kept")).await, 201);
     let before = manager.read("kept").await;
     manager.kill();
-    manager.start_again();
+    manager.start_again_there();
     assert_eq!(manager.read("kept").await, before);
 }
 

@@ -1,12 +1,13 @@
 //! What handlers take from a request.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
-use http_body_util::{BodyExt as _, Collected, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use oscar_api::fdl;
 use oscar_api::problem::{Code, Problem};
 use oscar_api::service::{Draft, Mode, read};
@@ -78,19 +79,34 @@ pub(super) async fn body(app: &App, request: Request) -> Result<Bytes, Refused> 
 pub(super) async fn body_within(app: &App, request: Request, most: usize) -> Result<Bytes, Refused> {
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let too_large = || Refused::new(Code::BodyTooLarge, format!("a body may have at most {most} bytes"));
-    if length.and_then(|value| value.parse::<u64>().ok()).is_some_and(|length| length > most as u64) {
+    let is_too_large = length.and_then(|value| value.parse::<u64>().ok()).is_some_and(|length| length > most as u64);
+    let mut body = request.into_body();
+    if is_too_large {
+        throw_away(body).await;
         return Err(too_large());
     }
-    let limited = Limited::new(request.into_body(), most);
+    let limited = Limited::new(&mut body, most);
     let read = tokio::time::timeout(app.limits.body, limited.collect()).await;
     let read = read.map_err(|_| Refused::new(Code::BodyTimeout, "the body did not arrive in time"))?;
-    read.map(Collected::to_bytes).map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            too_large()
-        } else {
-            Refused::new(Code::BodyMalformed, "the body broke off before its end")
+    match read {
+        Ok(read) => Ok(read.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            throw_away(body).await;
+            Err(too_large())
         }
-    })
+        Err(_) => Err(Refused::new(Code::BodyMalformed, "the body broke off before its end")),
+    }
+}
+
+/// A client that is still sending would lose the answer with the connection, so a moment long
+/// what it sends is taken and forgotten.
+async fn throw_away(body: Body) {
+    let rest = async {
+        let mut rest = Limited::new(body, 64 << 20);
+        while let Some(Ok(_)) = rest.frame().await {}
+    };
+    // One that is slower, or sends more, finds the connection closed.
+    let _ = tokio::time::timeout(Duration::from_secs(2), rest).await;
 }
 
 /// A definition: YAML when the content type says so, JSON in every other case. Every fault is
