@@ -200,13 +200,18 @@ impl Query {
         Self(pairs.collect())
     }
 
+    /// A blank text is as good as none.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.given(key).filter(|value| !value.is_empty())
+    }
+
+    /// A blank flag or number is neither.
+    fn given(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     pub(super) fn flag(&self, key: &str) -> Result<bool, Refused> {
-        let value = self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
-        match value {
+        match self.given(key) {
             Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(true),
             None | Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(false),
             Some(other) => Err(invalid(key, other, "true or false")),
@@ -214,7 +219,7 @@ impl Query {
     }
 
     pub(super) fn limit(&self, key: &str, most: usize) -> Result<Option<usize>, Refused> {
-        let Some(text) = self.get(key) else { return Ok(None) };
+        let Some(text) = self.given(key) else { return Ok(None) };
         match text.parse::<usize>() {
             Ok(limit) if (1..=most).contains(&limit) => Ok(Some(limit)),
             _ => Err(invalid(key, text, &format!("a whole number from 1 to {most}"))),
