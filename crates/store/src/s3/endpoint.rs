@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{Body, StdError};
 use tracing::instrument::WithSubscriber as _;
@@ -45,8 +46,17 @@ impl Store {
 impl Endpoint {
     async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let origin = request.headers().contains_key(http::header::ORIGIN);
+        // Part of a refused body may still be on its way; on a connection that stays open it would
+        // be read as the beginning of the next request.
+        let has_body = request.version() <= Version::HTTP_11
+            && [CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING]
+                .iter()
+                .any(|name| request.headers().get(name).is_some_and(|value| value != "0"));
         let mut response =
             if request.method() == Method::OPTIONS { cors::preflight(&request) } else { self.serve(request).await };
+        if has_body && !response.status().is_success() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         if origin {
             cors::allow(response.headers_mut());
         }
