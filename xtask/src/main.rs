@@ -14,7 +14,7 @@ const USAGE: &str = "\
 cargo xtask test                 every test, with a summary of suites, counters and skips
 cargo xtask test quick           the same without the parts that take long to start
 cargo xtask test --write-floors  every test, then tests-floor.toml from the numbers seen
-cargo xtask long                 what is marked as long (hours)
+cargo xtask long                 what is marked as long, properties with new cases, stories (hours)
 cargo xtask simulate [--seeds N] [--from S]  stories of federations from N seeds (100000), with optimisation
 cargo xtask tidy                 what the compiler cannot check: layers, links, generated files
 cargo xtask generate             write the generated files that tidy compares";

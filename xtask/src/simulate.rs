@@ -10,9 +10,15 @@ pub(crate) struct Options {
     from: u64,
 }
 
+impl Default for Options {
+    fn default() -> Self {
+        Self { seeds: SEEDS, from: 0 }
+    }
+}
+
 impl Options {
     pub(crate) fn parse(words: &[&str]) -> Result<Self, String> {
-        let mut options = Self { seeds: SEEDS, from: 0 };
+        let mut options = Self::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let place = match *word {

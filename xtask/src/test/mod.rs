@@ -100,11 +100,22 @@ pub(crate) fn run(options: &Options) -> bool {
     summary::print(&run, &suites)
 }
 
-/// Runs what is marked `#[ignore]` because it takes hours.
+/// Runs what takes hours: tests marked `#[ignore]`, properties with many new cases, and the
+/// simulator's large set of seeds.
 pub(crate) fn run_long() -> bool {
     let run = Run::new(false, true);
     run.say("the long run: hours, not minutes");
-    let suites = rust::suites(&run);
+    let mut suites = rust::suites(&run);
+    run.say("telling stories of federations");
+    let mut stories = Suite::named("stories of federations");
+    let started = Instant::now();
+    if crate::simulate::run(&crate::simulate::Options::default()) {
+        stories.passed = 1;
+    } else {
+        stories.failed = 1;
+    }
+    stories.took = started.elapsed();
+    suites.push(stories);
     summary::print(&run, &suites)
 }
 

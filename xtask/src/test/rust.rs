@@ -48,12 +48,30 @@ pub(crate) fn suites(run: &Run) -> Vec<Suite> {
             command.arg("--ignored");
         }
         suites.push(run_suite(run, &program.suite, &mut command));
+        if run.long && has_properties(&program.suite) {
+            run.say(&format!("running {} with more cases", program.suite));
+            let mut command = Command::new(&program.path);
+            command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+            command.env("PROPTEST_CASES", CASES);
+            suites.push(run_suite(run, &format!("{} (properties)", program.suite), &mut command));
+        }
     }
     if !run.long && suites[0].failed == 0 {
         run.say("running the examples in the documentation");
         suites.push(run_suite(run, "doc-tests", &mut command::cargo(&["test", "--workspace", "--doc"])));
     }
     suites
+}
+
+/// How many cases a property gets in the long run; others each time.
+const CASES: &str = "10000";
+
+/// Whether a suite decides by pure functions, and so gains by more cases of its properties. The
+/// simulator has a command of its own.
+fn has_properties(suite: &str) -> bool {
+    let pure = ["oscar-model", "oscar-api", "oscar-engine", "oscar-kube", "oscar-store", "oscar-supervisor"];
+    let (package, target) = suite.split_once('/').unwrap_or((suite, ""));
+    pure.contains(&package) && !["it", "simulation", "clients"].contains(&target)
 }
 
 fn run_suite(run: &Run, name: &str, command: &mut Command) -> Suite {
