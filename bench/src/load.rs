@@ -53,20 +53,39 @@ impl Load {
 pub(crate) struct Connection {
     address: SocketAddr,
     sender: SendRequest<Full<Bytes>>,
-    authorization: String,
+    authorization: Option<String>,
 }
 
 impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Connection {
-        let sender = connect(address).await;
         let pair = format!("oscar:{PASSWORD}");
         let authorization = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
-        Connection { address, sender, authorization }
+        Connection { authorization: Some(authorization), ..Self::anonymous(address).await }
+    }
+
+    /// For requests whose address is signed.
+    pub(crate) async fn anonymous(address: SocketAddr) -> Connection {
+        Connection { address, sender: connect(address).await, authorization: None }
+    }
+
+    /// Sends one request; says how long its answer was.
+    pub(crate) async fn call(&mut self, call: &Call) -> (StatusCode, usize) {
+        let mut length = 0;
+        let status = self.read(call, |piece| length += piece.len()).await;
+        (status, length)
+    }
+
+    /// The body of an answer that must be a success.
+    pub(crate) async fn text(&mut self, call: &Call) -> String {
+        let mut body = Vec::new();
+        let status = self.read(call, |piece| body.extend_from_slice(piece)).await;
+        assert!(status.is_success(), "{} {}: {status}", call.method, call.path);
+        String::from_utf8_lossy(&body).into_owned()
     }
 
     /// Sends one request and reads its whole answer. A server may close a connection that was
     /// not used for a while, also just when it is used again; then there is a new one.
-    pub(crate) async fn call(&mut self, call: &Call) -> (StatusCode, usize) {
+    async fn read(&mut self, call: &Call, mut take: impl FnMut(&[u8])) -> StatusCode {
         if self.sender.ready().await.is_err() {
             self.sender = connect(self.address).await;
         }
@@ -80,21 +99,24 @@ impl Connection {
         };
         let status = answer.status();
         let mut body = answer.into_body();
-        let mut length = 0;
         while let Some(frame) = body.frame().await {
-            length += frame.expect("a whole answer").data_ref().map_or(0, Bytes::len);
+            if let Ok(piece) = frame.expect("a whole answer").into_data() {
+                take(&piece);
+            }
         }
-        (status, length)
+        status
     }
 
     fn request(&self, call: &Call) -> Request<Full<Bytes>> {
-        Request::builder()
+        let mut request = Request::builder()
             .method(&call.method)
             .uri(&call.path)
-            .header(header::HOST, "127.0.0.1")
-            .header(header::AUTHORIZATION, &self.authorization)
-            .body(Full::new(call.body.clone()))
-            .expect("a request")
+            // Signatures cover it.
+            .header(header::HOST, self.address.to_string());
+        if let Some(authorization) = &self.authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
+        request.body(Full::new(call.body.clone())).expect("a request")
     }
 }
 
@@ -106,22 +128,43 @@ async fn connect(address: SocketAddr) -> SendRequest<Full<Bytes>> {
     sender
 }
 
+/// How long a load goes on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Until {
+    Passed(Duration),
+    /// So many requests of each connection.
+    Sent(usize),
+}
+
 /// Keeps `connections` busy for `duration`; `call` makes the n-th request of a connection.
 /// Every answer must be a success.
 pub(crate) async fn load<F>(address: SocketAddr, connections: usize, duration: Duration, call: F) -> Load
 where
     F: Fn(usize, usize) -> Call + Send + Sync + 'static,
 {
+    let opened = futures::future::join_all((0..connections).map(|_| Connection::open(address))).await;
+    drive(opened, Until::Passed(duration), call).await
+}
+
+pub(crate) async fn drive<F>(connections: Vec<Connection>, until: Until, call: F) -> Load
+where
+    F: Fn(usize, usize) -> Call + Send + Sync + 'static,
+{
     let call = Arc::new(call);
     let begin = Instant::now();
-    let tasks: Vec<_> = (0..connections)
-        .map(|index| {
+    let goes_on = move |number| match until {
+        Until::Passed(duration) => begin.elapsed() < duration,
+        Until::Sent(count) => number < count,
+    };
+    let tasks: Vec<_> = connections
+        .into_iter()
+        .enumerate()
+        .map(|(index, mut connection)| {
             let call = call.clone();
             tokio::spawn(async move {
-                let mut connection = Connection::open(address).await;
                 let mut times = Vec::new();
                 let mut number = 0;
-                while begin.elapsed() < duration {
+                while goes_on(number) {
                     let call = call(index, number);
                     let sent = Instant::now();
                     let (status, _) = connection.call(&call).await;

@@ -5,30 +5,37 @@
 //! of two machines, or of a busy one, say nothing of each other; ratios of one run do.
 
 mod federation;
+mod goals;
 mod hello;
+mod jobs;
 mod kubernetes;
 mod load;
 mod local;
+mod objects;
 mod report;
 mod server;
+mod supervisor;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 const USAGE: &str = "\
-oscar-bench [--runs N] [--seconds N] [--keep] [--local]
+oscar-bench [--runs N] [--seconds N] [--keep] [--only PART]...
 
   --runs N      measure everything N times and take medians (3)
   --seconds N   load each kind of request for that long (4)
   --keep        also write bench/results/<date>.json
-  --local       leave Kubernetes out";
+  --only PART   measure that part alone: services, federation, kubernetes, objects, jobs, supervisor";
+
+const PARTS: [&str; 6] = ["services", "federation", "kubernetes", "objects", "jobs", "supervisor"];
 
 pub(crate) struct Options {
     runs: usize,
     duration: Duration,
     keep: bool,
-    kubernetes: bool,
+    parts: Vec<&'static str>,
 }
 
 fn main() -> ExitCode {
@@ -46,18 +53,39 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads");
     let mut report = report::Report::new(options.runs);
-    let cluster = if options.kubernetes { kubernetes::cluster() } else { Err("left out by --local".to_owned()) };
+    let wants = |part: &str| options.parts.contains(&part);
+    let cluster = wants("kubernetes").then(kubernetes::cluster);
+    let mut missing = BTreeMap::new();
     for run in 1..=options.runs {
         eprintln!("run {run} of {}", options.runs);
-        runtime.block_on(local::measure(&binary, &options, &mut report));
-        runtime.block_on(federation::measure(&binary, &mut report));
-        if let Ok(cluster) = &cluster {
-            runtime.block_on(kubernetes::measure(&binary, cluster, run, &options, &mut report));
+        if wants("services") {
+            runtime.block_on(local::measure(&binary, &options, &mut report));
+        }
+        if wants("federation") {
+            runtime.block_on(federation::measure(&binary, &mut report));
+        }
+        match &cluster {
+            Some(Ok(cluster)) => runtime.block_on(kubernetes::measure(&binary, cluster, run, &options, &mut report)),
+            Some(Err(why)) => drop(missing.insert("Kubernetes", why.clone())),
+            None => {}
+        }
+        if wants("objects")
+            && let Err(why) = runtime.block_on(objects::measure(&binary, &options, &mut report))
+        {
+            missing.insert("MinIO", why);
+        }
+        if wants("jobs") {
+            runtime.block_on(jobs::measure(&binary, &options, &mut report));
+        }
+        if wants("supervisor")
+            && let Err(why) = runtime.block_on(supervisor::measure(&binary, &mut report))
+        {
+            missing.insert("the supervisor", why);
         }
     }
     println!("{}", report.table());
-    if let Err(why) = cluster {
-        println!("Kubernetes was not measured: {why}");
+    for (what, why) in missing {
+        println!("{what} was not measured: {why}");
     }
     for path in report.write(&results(), options.keep) {
         println!("kept in {}", path.display());
@@ -66,16 +94,22 @@ fn main() -> ExitCode {
 }
 
 fn parse(arguments: &[String]) -> Option<Options> {
-    let mut options = Options { runs: 3, duration: Duration::from_secs(4), keep: false, kubernetes: true };
+    let mut options = Options { runs: 3, duration: Duration::from_secs(4), keep: false, parts: Vec::new() };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--runs" => options.runs = words.next()?.parse().ok().filter(|runs| *runs > 0)?,
             "--seconds" => options.duration = Duration::from_secs(words.next()?.parse().ok().filter(|s| *s > 0)?),
             "--keep" => options.keep = true,
-            "--local" => options.kubernetes = false,
+            "--only" => {
+                let part = words.next()?;
+                options.parts.push(PARTS.iter().find(|known| *known == part)?);
+            }
             _ => return None,
         }
+    }
+    if options.parts.is_empty() {
+        options.parts = PARTS.to_vec();
     }
     Some(options)
 }
@@ -84,12 +118,24 @@ fn results() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("results")
 }
 
-/// The release binary, built now; it lies beside this program when that is a release build too.
+/// The release binaries, built now; it lies beside this program when that is a release build too.
 fn build() -> PathBuf {
     eprintln!("building the release binary (minutes when nothing is built yet)");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--release", "--quiet", "--package", "oscar", "--bin", "oscar"])
+        .args([
+            "build",
+            "--release",
+            "--quiet",
+            "--package",
+            "oscar",
+            "--bin",
+            "oscar",
+            "--package",
+            "oscar-supervisor",
+            "--bin",
+            "oscar-supervisor",
+        ])
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
         .status();
     assert!(built.is_ok_and(|status| status.success()), "the release binary was not built");

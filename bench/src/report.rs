@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::goals::{self, Goal};
 use crate::load::Load;
 
 /// The numbers of every run by name.
@@ -14,21 +15,23 @@ pub(crate) struct Report {
     runs: usize,
     values: BTreeMap<String, Vec<f64>>,
     loads: Vec<String>,
-}
-
-struct Goal {
-    name: &'static str,
-    wanted: &'static str,
-    measured: String,
-    reached: bool,
+    /// Everything else, in the order it was measured.
+    numbers: Vec<String>,
 }
 
 impl Report {
     pub(crate) fn new(runs: usize) -> Report {
-        Report { runs, values: BTreeMap::new(), loads: Vec::new() }
+        Report { runs, values: BTreeMap::new(), loads: Vec::new(), numbers: Vec::new() }
     }
 
     pub(crate) fn put(&mut self, name: &str, value: f64) {
+        if !self.numbers.iter().any(|known| known == name) {
+            self.numbers.push(name.to_owned());
+        }
+        self.keep(name, value);
+    }
+
+    fn keep(&mut self, name: &str, value: f64) {
         eprintln!("  {name}: {value:.2}");
         self.values.entry(name.to_owned()).or_default().push(value);
     }
@@ -37,71 +40,30 @@ impl Report {
         if !self.loads.iter().any(|known| known == name) {
             self.loads.push(name.to_owned());
         }
-        self.put(&format!("{name}: requests per second"), load.per_second);
-        self.put(&format!("{name}: p50 ms"), load.p50.as_secs_f64() * 1000.0);
-        self.put(&format!("{name}: p99 ms"), load.p99.as_secs_f64() * 1000.0);
+        self.keep(&format!("{name}: requests per second"), load.per_second);
+        self.keep(&format!("{name}: p50 ms"), load.p50.as_secs_f64() * 1000.0);
+        self.keep(&format!("{name}: p99 ms"), load.p99.as_secs_f64() * 1000.0);
     }
 
-    fn median(&self, name: &str) -> f64 {
+    pub(crate) fn median(&self, name: &str) -> f64 {
         let mut values = self.values.get(name).cloned().unwrap_or_default();
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
-    fn goals(&self) -> Vec<Goal> {
-        let rate = |name: &str| self.median(&format!("{name}: requests per second"));
-        let ratio = rate("get") / rate("hello");
-        let (list, start, idle) = (self.median("list 1000 ms"), self.median("start ms"), self.median("idle MiB"));
-        let small = self.median("list 1000 µs per service");
-        let large = self.median("list 10000 µs per service");
-        let (one, many) = (self.median("federate 1 ms"), self.median("federate 32 ms"));
-        let silent = self.median("federate with a silent member s") / self.median("silent member s");
-        let plan = self.median("plan 1000 ms");
-        let goal = |name, wanted, measured, reached| Goal { name, wanted, measured, reached };
-        vec![
-            goal("get beside a bare axum server", ">= 0.5 x", format!("{ratio:.2} x"), ratio >= 0.5),
-            goal("durable creates", ">= 2000/s", format!("{:.0}/s", rate("create")), rate("create") >= 2000.0),
-            goal("list of 1000 services", "<= 20 ms", format!("{list:.2} ms"), list <= 20.0),
-            goal(
-                "list cost is linear (10000 beside 1000, per service)",
-                "<= 1.5 x",
-                format!("{:.2} x", large / small),
-                large <= 1.5 * small,
-            ),
-            goal("start to first answer", "< 150 ms", format!("{start:.0} ms"), start < 150.0),
-            goal("idle memory", "<= 32 MiB", format!("{idle:.1} MiB"), idle <= 32.0),
-            goal(
-                "create over 32 members 20 ms away, beside over 1",
-                "<= 1.5 x",
-                format!("{:.2} x", many / one),
-                many <= 1.5 * one,
-            ),
-            goal("a silent member, beside its time-out", "<= 1.2 x", format!("{silent:.2} x"), silent <= 1.2),
-            goal("expand and plan 1000 members", "<= 10 ms", format!("{plan:.2} ms"), plan <= 10.0),
-        ]
-    }
-
     pub(crate) fn table(&self) -> String {
-        let mut out = format!("\n{:<26} {:>10} {:>10} {:>10}\n", "", "requests/s", "p50 ms", "p99 ms");
+        let mut out = format!("\n{:<30} {:>10} {:>10} {:>10}\n", "", "requests/s", "p50 ms", "p99 ms");
         for name in &self.loads {
             let median = |part: &str| self.median(&format!("{name}: {part}"));
             let (rate, p50, p99) = (median("requests per second"), median("p50 ms"), median("p99 ms"));
-            let _ = writeln!(out, "{name:<26} {rate:>10.0} {p50:>10.2} {p99:>10.2}");
+            let _ = writeln!(out, "{name:<30} {rate:>10.0} {p50:>10.2} {p99:>10.2}");
         }
-        for count in [100, 1000, 10_000] {
-            let (once, each) =
-                (self.median(&format!("list {count} ms")), self.median(&format!("list {count} µs per service")));
-            let _ = writeln!(out, "list of {count:>5}: {once:>8.2} ms, {each:.2} µs per service");
+        let _ = writeln!(out);
+        for name in &self.numbers {
+            let _ = writeln!(out, "{name:<50} {:>12.2}", self.median(name));
         }
-        for count in [1, 2, 4, 8, 16, 32] {
-            let _ = writeln!(
-                out,
-                "create over {count:>2} members: {:>8.1} ms",
-                self.median(&format!("federate {count} ms"))
-            );
-        }
-        let _ = writeln!(out, "memory with 10000 services: {:.1} MiB\n", self.median("full MiB"));
-        for Goal { name, wanted, measured, reached } in self.goals() {
+        let _ = writeln!(out);
+        for Goal { name, wanted, measured, reached } in goals::judge(self) {
             let verdict = if reached { "pass" } else { "MISS" };
             let _ = writeln!(out, "{verdict}  {name:<54} {measured:>10}   wanted {wanted}");
         }
@@ -112,8 +74,7 @@ impl Report {
     /// Writes the numbers; says where.
     pub(crate) fn write(&self, folder: &Path, keep: bool) -> Vec<PathBuf> {
         let date = said(Command::new("date").arg("+%F"));
-        let goals: Vec<Value> = self
-            .goals()
+        let goals: Vec<Value> = goals::judge(self)
             .into_iter()
             .map(|goal| json!({"goal": goal.name, "wanted": goal.wanted, "measured": goal.measured, "pass": goal.reached}))
             .collect();

@@ -29,8 +29,16 @@ impl Minio {
 
     /// With more variables of its environment, such as `MINIO_NOTIFY_WEBHOOK_…`.
     pub fn start_with(environment: &[(&str, &str)]) -> Result<Minio, Missing> {
+        Minio::launch(Scratch::new("minio"), environment)
+    }
+
+    /// With its data below `folder`: on the disk that is measured, say.
+    pub fn start_in(folder: &std::path::Path) -> Result<Minio, Missing> {
+        Minio::launch(Scratch::new_in(folder, "minio"), &[])
+    }
+
+    fn launch(scratch: Scratch, environment: &[(&str, &str)]) -> Result<Minio, Missing> {
         let programs = Part::find("minio")?;
-        let scratch = Scratch::new("minio");
         let data = scratch.path().join("data");
         std::fs::create_dir(&data).expect("the scratch folder is writable");
         let agent = http::agent(None);

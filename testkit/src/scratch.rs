@@ -12,10 +12,12 @@ pub struct Scratch(TempDir);
 
 impl Scratch {
     pub fn new(name: &str) -> Scratch {
-        let folder = tempfile::Builder::new()
-            .prefix(&format!("oscar-{name}-"))
-            .tempdir()
-            .expect("the temporary folder is writable");
+        Scratch::new_in(&std::env::temp_dir(), name)
+    }
+
+    pub fn new_in(folder: &Path, name: &str) -> Scratch {
+        let folder = tempfile::Builder::new().prefix(&format!("oscar-{name}-")).tempdir_in(folder);
+        let folder = folder.unwrap_or_else(|error| panic!("a folder for {name}: {error}"));
         reaper::watch_folder(folder.path());
         Scratch(folder)
     }

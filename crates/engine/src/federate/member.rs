@@ -17,6 +17,7 @@ use oscar_model::service::{
 
 use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
+use crate::ports::StoreError;
 use crate::ports::journal::Journal;
 use crate::ports::services::{Services, Stored};
 
@@ -306,19 +307,31 @@ impl Member {
         self.services.get(name).await.map_err(|error| Failure::of_service(error, name))
     }
 
+    /// Keeps what stands here before it is written over. What was kept under the same label when
+    /// an earlier copy of the operation came, and did not get to write, holds only as long as
+    /// nobody else has written since.
     async fn keep(&self, name: &ServiceName, label: &str, stored: Option<&Arc<Stored>>) -> Result<(), Failure> {
         let service = match stored {
             None => None,
-            Some(stored) => {
-                let sensitive = self.services.reveal(name).await;
-                let sensitive = sensitive.map_err(|error| Failure::of_service(error, name))?;
-                Some((stored.service.clone(), sensitive))
-            }
+            Some(stored) => Some((stored.service.clone(), self.secrets_of(name, stored).await?)),
         };
-        if planted(Bug::FormerOverwritten) {
+        let is_outdated = match &service {
+            None => false,
+            Some(_) => self.journal.former(name, label).await?.is_some_and(|kept| kept.service != service),
+        };
+        if is_outdated || planted(Bug::FormerOverwritten) {
             self.journal.forget_former(name, label).await?;
         }
         Ok(self.journal.keep_former(&Former { name: name.clone(), label: label.to_owned(), service }).await?)
+    }
+
+    /// The secrets that belong to what was read, and not to what somebody wrote since.
+    async fn secrets_of(&self, name: &ServiceName, stored: &Stored) -> Result<Sensitive, Failure> {
+        let sensitive = self.services.reveal(name).await.map_err(|error| Failure::of_service(error, name))?;
+        match self.get(name).await? {
+            Some(now) if now.revision == stored.revision => Ok(sensitive),
+            _ => Err(Failure::of_service(StoreError::Conflict, name)),
+        }
     }
 }
 

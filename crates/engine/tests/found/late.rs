@@ -98,6 +98,24 @@ async fn what_its_owner_deleted_is_not_brought_back_by_a_rollback() {
     assert!(!house.has("r").await);
 }
 
+/// A copy of the operation was there before, found nothing, and was overtaken by the owner.
+#[tokio::test]
+async fn what_its_owner_made_between_two_copies_of_a_deploy_is_given_back() {
+    let elsewhere = mk_house();
+    elsewhere.found(Topology::Star, vec![mk_member("x/r", None)]).await;
+    let sent = elsewhere.read("r").await;
+    let operation = sent.annotations[OPERATION_ANNOTATION].clone();
+    let house = mk_house();
+    let nothing = Former { name: name("r"), label: operation.clone(), service: None };
+    house.journal.keep_former(&nothing).await.expect("kept");
+    house.manager.create(&ana(), mk_definition("r"), &Secret::default(), Terms::default()).await.expect("created");
+    let own = house.read("r").await;
+    house.arrive(&sent, u64::MAX).await.expect("adopted");
+    assert_ne!(house.read("r").await, own);
+    house.manager.undo_replica(&ana(), &name("r"), &operation).await.expect("undone");
+    assert_eq!(house.read("r").await, own);
+}
+
 #[tokio::test]
 async fn what_was_sent_before_a_removal_comes_too_late_and_what_is_sent_after_it_does_not() {
     let house = mk_house();
