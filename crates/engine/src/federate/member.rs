@@ -44,7 +44,7 @@ struct Deploy<'a> {
     time: u64,
 }
 
-/// More for one name than any federation needs: somebody plays.
+/// More for one name of one owner than any federation needs: somebody plays.
 const MOST_FENCES: usize = 256;
 
 fn adopted(federation_id: &str) -> String {
@@ -338,15 +338,19 @@ impl Member {
 /// From now on that is not written here any more. Nothing is written when it is known already.
 pub(crate) async fn raise_fence(journal: &dyn Journal, fence: Fence) -> Result<(), Failure> {
     let standing = journal.fences(&fence.service).await?;
-    let mut of_owner = standing.iter().filter(|known| known.owner == fence.owner);
-    let known = of_owner.any(|known| match (&known.against, &fence.against) {
+    let of_owner: Vec<_> = standing.iter().filter(|known| known.owner == fence.owner).collect();
+    let known = of_owner.iter().any(|known| match (&known.against, &fence.against) {
         (Against::Federation { id, before }, Against::Federation { id: new, before: later }) => {
             id == new && before >= later
         }
         (known, new) => known == new,
     });
-    if known || standing.len() >= MOST_FENCES {
+    if known {
         return Ok(());
+    }
+    if of_owner.len() >= MOST_FENCES {
+        let why = format!("{} was taken back {MOST_FENCES} times within a day: try again tomorrow", fence.service);
+        return Err(StoreError::Unavailable(why).into());
     }
     Ok(journal.put_fence(&fence).await?)
 }

@@ -117,6 +117,18 @@ async fn what_its_owner_made_between_two_copies_of_a_deploy_is_given_back() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_fenced_is_not_said_to_be_taken_back() {
+    let house = mk_house();
+    for number in 0..256 {
+        house.manager.undo_replica(&ana(), &name("r"), &format!("operation-{number}")).await.expect("undone");
+    }
+    let refused = house.manager.undo_replica(&ana(), &name("r"), "one-too-many").await;
+    assert!(matches!(refused, Err(Failure::Store(_))), "{refused:?}");
+    house.manager.undo_replica(&ana(), &name("r"), "operation-7").await.expect("known already");
+    house.manager.undo_replica(&Principal::Admin, &name("r"), "one-more").await.expect("others are not concerned");
+}
+
+#[tokio::test]
 async fn what_was_sent_before_a_removal_comes_too_late_and_what_is_sent_after_it_does_not() {
     let house = mk_house();
     house.found(Topology::Star, vec![mk_member("x/r", None)]).await;
