@@ -39,7 +39,7 @@ impl Tokens {
     pub async fn release(&self, grant_id: &str, service: &ServiceName) -> Result<(), TokenFailure> {
         let (inner, id, service) = (Arc::clone(&self.0), grant_id.to_owned(), service.clone());
         undisturbed(async move {
-            let _turn = inner.turns.take(&id).await;
+            let _turn = inner.turn(&id).await?;
             let Some(mut grant) = inner.find(&id).await? else { return Ok(()) };
             let held = grant.holders.clone();
             let was = grant.holders.remove(&service);
@@ -62,7 +62,7 @@ impl Tokens {
     pub async fn abandon(&self, grant_id: &str, service: &ServiceName) -> Result<(), TokenFailure> {
         let (inner, id, service) = (Arc::clone(&self.0), grant_id.to_owned(), service.clone());
         undisturbed(async move {
-            let _turn = inner.turns.take(&id).await;
+            let _turn = inner.turn(&id).await?;
             let Some(mut grant) = inner.find(&id).await? else { return Ok(()) };
             if grant.holders.remove(&service) {
                 inner.store(&grant).await?;
@@ -79,7 +79,7 @@ impl Tokens {
         for Grant { id, .. } in self.0.held_by(service).await? {
             let (inner, service) = (Arc::clone(&self.0), service.clone());
             let work = async move {
-                let _turn = inner.turns.take(&id).await;
+                let _turn = inner.turn(&id).await?;
                 match inner.find(&id).await? {
                     Some(grant) if grant.holders.contains(&service) => inner.withdraw(grant, &service).await.map(Some),
                     Some(_) | None => Ok(None),
@@ -96,7 +96,7 @@ impl Tokens {
         for Grant { id, .. } in self.0.all().await? {
             let inner = Arc::clone(&self.0);
             let work = async move {
-                let _turn = inner.turns.take(&id).await;
+                let _turn = inner.turn(&id).await?;
                 match inner.find(&id).await? {
                     Some(grant) if inner.is_abandoned(&grant) => inner.finish(grant, MANAGER).await.map(|_| true),
                     Some(_) | None => Ok(false),

@@ -2,11 +2,25 @@
 
 use oscar_model::federation::record::Grant;
 use oscar_model::name::ServiceName;
+use tokio::sync::OwnedMutexGuard;
 
 use super::{Inner, TokenFailure};
 use crate::ports::StoreError;
+use crate::ports::vault::Claim;
+
+/// Nobody else works with a grant, here or in another manager of this cluster.
+pub(super) struct Turn {
+    // Given back in this order.
+    _claim: Claim,
+    _lane: OwnedMutexGuard<()>,
+}
 
 impl Inner {
+    pub(super) async fn turn(&self, id: &str) -> Result<Turn, TokenFailure> {
+        let lane = self.turns.take(&id.to_owned()).await;
+        Ok(Turn { _claim: self.vault.claim(id).await?, _lane: lane })
+    }
+
     pub(super) async fn find(&self, id: &str) -> Result<Option<Grant>, TokenFailure> {
         if let Some(unsaved) = self.lock().unsaved.get(id) {
             return Ok(Some(unsaved.clone()));

@@ -88,7 +88,7 @@ fn take_off(landing: Landing) -> Flight {
 
 impl Inner {
     async fn mint_now(&self, id: &str) -> Result<Secret, TokenFailure> {
-        let _turn = self.turns.take(&id.to_owned()).await;
+        let _turn = self.turn(id).await?;
         // Whoever stood before us may have made one.
         if let Some(cached) = self.lock().cached.get(id).filter(|cached| cached.serves(self.now())) {
             return Ok(cached.access.clone());

@@ -68,7 +68,7 @@ impl Tokens {
         };
         let (inner, service, actor) = (Arc::clone(&self.0), service.clone(), actor.to_owned());
         undisturbed(async move {
-            let _turn = inner.turns.take(&grant.id).await;
+            let _turn = inner.turn(&grant.id).await?;
             match inner.find(&grant.id).await? {
                 Some(known) => inner.share(known, service, &actor, strict).await,
                 None => inner.admit(grant, untold, &actor, strict).await,

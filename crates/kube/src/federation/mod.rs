@@ -3,6 +3,7 @@
 //! the apiserver.
 
 mod audit;
+mod claim;
 mod journal;
 mod lease;
 mod vault;

@@ -10,9 +10,10 @@ use futures::stream;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use oscar_api::federation::Kept as _;
 use oscar_engine::ports::StoreError;
-use oscar_engine::ports::vault::Vault;
+use oscar_engine::ports::vault::{Claim, Vault};
 use oscar_model::federation::record::Grant;
 
+use super::claim::Claims;
 use super::{TRIES, crowded, fitting};
 use crate::calls::Calls;
 use crate::layout::federation::{
@@ -29,11 +30,14 @@ pub(crate) struct KubeVault {
     namespace: String,
     /// Writes of this manager take turns: they would only meet at the apiserver.
     turn: tokio::sync::Mutex<()>,
+    claims: Claims,
 }
 
 impl KubeVault {
     pub(crate) fn new(calls: &Calls, options: &Options) -> Self {
-        Self { calls: calls.clone(), namespace: options.namespace.clone(), turn: tokio::sync::Mutex::default() }
+        let namespace = options.namespace.clone();
+        let claims = Claims::new(calls, &namespace, options.patience * 2);
+        Self { calls: calls.clone(), namespace, turn: tokio::sync::Mutex::default(), claims }
     }
 
     async fn pointer(&self, id: &str) -> Result<Option<(ConfigMap, Pointer)>, StoreError> {
@@ -158,6 +162,10 @@ impl Vault for KubeVault {
         }
         grants.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(grants)
+    }
+
+    async fn claim(&self, id: &str) -> Result<Claim, StoreError> {
+        self.claims.take(id).await
     }
 
     async fn remove_grant(&self, id: &str) -> Result<(), StoreError> {

@@ -119,6 +119,11 @@ pub(crate) fn grant_name(id: &str) -> String {
     format!("{}.refresh-token", grant_label(id))
 }
 
+/// The Lease of whoever works with a grant.
+pub(crate) fn claim_name(id: &str) -> String {
+    format!("grant.{}", grant_label(id))
+}
+
 pub(crate) fn pointer_name(id: &str) -> String {
     format!("grant.{}", grant_label(id))
 }

@@ -303,3 +303,36 @@ async fn what_federations_need_survives_a_restart_of_the_apiserver() {
     assert_eq!(world.lease().epoch(), 1, "nobody else was the holder meanwhile");
     world.journal().put_operation(&operation).await.expect("it goes on");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_managers_do_not_work_with_one_refresh_token_at_once() {
+    let cluster = require!(Apiserver::shared());
+    let options = Options { patience: Duration::from_secs(1), ..options(cluster, "claims").await };
+    let (one, two) = (world(cluster, &options).await, world(cluster, &options).await);
+    let at_work = Arc::new(AtomicUsize::new(0));
+    let works = [&one, &two, &one, &two].map(|world| {
+        let vault = world.vault();
+        let at_work = at_work.clone();
+        tokio::spawn(async move {
+            for _ in 0..5 {
+                let claim = vault.claim("shared").await.expect("claimed");
+                assert_eq!(at_work.fetch_add(1, Ordering::SeqCst), 0, "somebody else works with it");
+                tokio::task::yield_now().await;
+                at_work.fetch_sub(1, Ordering::SeqCst);
+                drop(claim);
+            }
+        })
+    });
+    for work in works {
+        work.await.expect("nobody met another");
+    }
+    let other = one.vault().claim("other").await.expect("claimed");
+    std::mem::forget(one.vault().claim("left").await.expect("claimed"));
+    let taken = two.vault().claim("left").await.expect("what its holder left is taken over");
+    drop((other, taken));
+    let leases: Api<Lease> = Api::namespaced(admin(cluster).await, &options.namespace);
+    eventually("nothing is left", async || {
+        leases.list(&ListParams::default()).await.expect("listed").items.is_empty().then_some(())
+    })
+    .await;
+}
