@@ -32,7 +32,7 @@ impl Dispatcher {
             None => return Err(Failure::JobOver(name.clone())),
         };
         if next.phase.is_final() {
-            self.memory().queue.remove(next.payer(), name);
+            self.memory().queue.remove(name);
         } else {
             // Told again at every tick, until it has ended.
             let _ = self.runtime.end(&run_of(&next)).await;

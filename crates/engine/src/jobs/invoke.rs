@@ -121,7 +121,7 @@ impl Visit {
     ) -> Result<Self, RunFailure> {
         let (sender, admitted) = oneshot::channel();
         let need = need_of(&service.definition);
-        let place = Place { dispatcher: &dispatcher, user, job: &job };
+        let place = Place { dispatcher: &dispatcher, job: &job };
         {
             let mut memory = dispatcher.memory();
             if memory.admitted.len() >= dispatcher.policy.most_waiting_runs {
@@ -221,7 +221,6 @@ impl Drop for Visit {
 /// A place in the line that is given up when its holder goes away.
 struct Place<'a> {
     dispatcher: &'a Dispatcher,
-    user: &'a Owner,
     job: &'a JobName,
 }
 
@@ -236,7 +235,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut memory = self.dispatcher.memory();
         memory.admitted.remove(self.job);
-        memory.queue.remove(self.user, self.job);
+        memory.queue.remove(self.job);
         if let Some(Held { user, service, need }) = memory.granted.remove(self.job) {
             memory.queue.release(&user, &service, need);
         }

@@ -176,11 +176,13 @@ impl Dispatcher {
         Ok(Some(next))
     }
 
-    /// A UUID of version 4.
+    /// A UUID of version 7: names made one after the other lie side by side in an index, so that
+    /// a store with many jobs takes one more as fast as an empty one.
     fn unique(&self) -> String {
         let mut bytes = [0u8; 16];
         self.entropy.fill(&mut bytes);
-        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[..6].copy_from_slice(&self.now().to_be_bytes()[2..]);
+        bytes[6] = bytes[6] & 0x0f | 0x70;
         bytes[8] = bytes[8] & 0x3f | 0x80;
         let text = crate::federate::hex(&bytes);
         [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")

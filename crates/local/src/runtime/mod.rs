@@ -53,6 +53,8 @@ pub struct LocalRuntime {
 impl LocalRuntime {
     /// Finds what an earlier manager left running, and watches it.
     pub fn open(data: &Path, options: RuntimeOptions) -> std::io::Result<Arc<Self>> {
+        // Attempts have working folders of their own: a relative path means something else there.
+        let data = std::path::absolute(data)?;
         let (attempts, logs) = (data.join("attempts"), data.join("logs"));
         for folder in [&attempts, &logs] {
             folder::make_private(folder)?;

@@ -4,7 +4,7 @@
 //! job that does not fit yet may be overtaken by smaller ones of others, but only so often: then
 //! nobody else starts until there is room for it. So no job starves, and little room is idle.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use super::{JobName, Millis, Need};
 use crate::identity::Owner;
@@ -47,12 +47,20 @@ struct Entry {
     overtaken: u32,
 }
 
-/// What waits and what is held. It knows nothing of time but the order of arrivals.
+/// Where a job stands in the line of its user: by its age, then by when it was pushed.
+type Place = (Millis, u64);
+
+type Line = BTreeMap<Place, Entry>;
+
+/// What waits and what is held. It knows nothing of time but the order of arrivals. A hundred
+/// thousand may wait: nothing here looks at them all.
 #[derive(Debug, Clone)]
 pub struct Queue {
     capacity: Need,
     held: Need,
-    waiting: BTreeMap<Owner, VecDeque<Entry>>,
+    waiting: BTreeMap<Owner, Line>,
+    places: HashMap<JobName, (Owner, Place)>,
+    pushed: u64,
     by_user: BTreeMap<Owner, Need>,
     by_service: BTreeMap<ServiceName, Need>,
 }
@@ -63,6 +71,8 @@ impl Queue {
             capacity,
             held: Need::default(),
             waiting: BTreeMap::new(),
+            places: HashMap::new(),
+            pushed: 0,
             by_user: BTreeMap::new(),
             by_service: BTreeMap::new(),
         }
@@ -81,7 +91,7 @@ impl Queue {
     }
 
     pub fn len(&self) -> usize {
-        self.waiting.values().map(VecDeque::len).sum()
+        self.places.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -93,22 +103,32 @@ impl Queue {
         need.fits(&self.capacity) && limit.allows(need)
     }
 
-    /// Adds a job; among those of its user the order is that of `since`.
+    /// Adds a job; among those of its user the order is that of `since`. One that waits already
+    /// keeps its place.
     pub fn push(&mut self, waiting: Waiting) {
-        let line = self.waiting.entry(waiting.user.clone()).or_default();
-        let behind = line.iter().rev().take_while(|entry| entry.waiting.since > waiting.since).count();
-        line.insert(line.len() - behind, Entry { waiting, overtaken: 0 });
+        if self.places.contains_key(&waiting.job) {
+            return;
+        }
+        let place = (waiting.since, self.pushed);
+        self.pushed += 1;
+        self.places.insert(waiting.job.clone(), (waiting.user.clone(), place));
+        self.waiting.entry(waiting.user.clone()).or_default().insert(place, Entry { waiting, overtaken: 0 });
     }
 
     /// Takes a job out that shall not start.
-    pub fn remove(&mut self, user: &Owner, job: &JobName) -> bool {
-        let Some(line) = self.waiting.get_mut(user) else { return false };
-        let Some(place) = line.iter().position(|entry| entry.waiting.job == *job) else { return false };
-        line.remove(place);
+    pub fn remove(&mut self, job: &JobName) -> bool {
+        let Some((user, place)) = self.places.get(job).cloned() else { return false };
+        self.take(&user, place).is_some()
+    }
+
+    fn take(&mut self, user: &Owner, place: Place) -> Option<Waiting> {
+        let line = self.waiting.get_mut(user)?;
+        let Entry { waiting, .. } = line.remove(&place)?;
         if line.is_empty() {
             self.waiting.remove(user);
         }
-        true
+        self.places.remove(&waiting.job);
+        Some(waiting)
     }
 
     /// Room is taken, also by what was running before this queue was made.
@@ -131,17 +151,13 @@ impl Queue {
     /// fits.
     pub fn admit(&mut self) -> Option<Waiting> {
         let (user, place) = self.choose()?;
-        let line = self.waiting.get_mut(&user)?;
-        let Entry { waiting, .. } = line.remove(place)?;
-        if line.is_empty() {
-            self.waiting.remove(&user);
-        }
+        let waiting = self.take(&user, place)?;
         self.count_overtaken(&waiting);
         self.hold(&waiting.user, &waiting.service, waiting.need);
         Some(waiting)
     }
 
-    fn choose(&self) -> Option<(Owner, usize)> {
+    fn choose(&self) -> Option<(Owner, Place)> {
         let mut candidates: Vec<_> =
             self.waiting.iter().filter_map(|(user, line)| self.candidate(user, line)).collect();
         let free = self.capacity.minus(self.held);
@@ -157,12 +173,12 @@ impl Queue {
 
     /// The first of a user that its service's own limit lets start. One that is too large for
     /// what there is now waits without holding anybody up.
-    fn candidate<'a>(&self, user: &'a Owner, line: &'a VecDeque<Entry>) -> Option<Candidate<'a>> {
+    fn candidate<'a>(&self, user: &'a Owner, line: &'a Line) -> Option<Candidate<'a>> {
         let allowed = |entry: &Entry| {
             let held = self.by_service.get(&entry.waiting.service).copied().unwrap_or_default();
             entry.waiting.need.fits(&self.capacity) && entry.waiting.limit.allows(&held.plus(entry.waiting.need))
         };
-        let (place, entry) = line.iter().take(LOOKAHEAD).enumerate().find(|(_, entry)| allowed(entry))?;
+        let (&place, entry) = line.iter().take(LOOKAHEAD).find(|(_, entry)| allowed(entry))?;
         let held = self.by_user.get(user).copied().unwrap_or_default();
         Some(Candidate { user, place, entry, share: share(held, self.capacity) })
     }
@@ -170,7 +186,7 @@ impl Queue {
     /// Those at the head of their lines that came before and still wait.
     fn count_overtaken(&mut self, started: &Waiting) {
         for line in self.waiting.values_mut() {
-            if let Some(head) = line.front_mut()
+            if let Some(head) = line.values_mut().next()
                 && head.waiting.since <= started.since
                 && head.waiting.user != started.user
             {
@@ -182,7 +198,7 @@ impl Queue {
 
 struct Candidate<'a> {
     user: &'a Owner,
-    place: usize,
+    place: Place,
     entry: &'a Entry,
     share: i64,
 }
@@ -299,8 +315,10 @@ mod tests {
     fn a_job_can_be_taken_out() {
         let mut queue = mk_queue(1000);
         queue.push(mk_waiting("a", "alice", "s", 1000, 0));
-        assert!(queue.remove(&user("alice"), &JobName::parse("a").expect("a name")));
-        assert!(!queue.remove(&user("alice"), &JobName::parse("a").expect("a name")));
+        queue.push(mk_waiting("a", "alice", "s", 1000, 5));
+        assert_eq!(queue.len(), 1, "it waits already");
+        assert!(queue.remove(&JobName::parse("a").expect("a name")));
+        assert!(!queue.remove(&JobName::parse("a").expect("a name")));
         assert!(queue.is_empty() && queue.admit().is_none());
     }
 

@@ -63,6 +63,27 @@ fn the_line_to_paste_is_right_for_another_folder() {
 }
 
 #[test]
+fn jobs_run_with_a_relative_folder() {
+    let folder = Scratch::new("relative");
+    let mut serve = program(folder.path());
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--data", "my data"]).current_dir(folder.path());
+    serve.env("OSCAR_EXECUTOR", "process");
+    let _server = start("serve", folder.path(), &mut serve);
+    let definition = "name: hello\nimage: none\ncpu: '0.1'\nmemory: 64Mi\nscript: |\n  #!/bin/sh\n  echo hello\n";
+    let definition = format!("functions:\n  oscar:\n  - oscar:\n      {}", definition.replace('\n', "\n      "));
+    let file = folder.write("hello.yaml", &definition);
+    let client = || {
+        let mut client = program(folder.path());
+        client.env("OSCAR_DATA", folder.path().join("my data"));
+        client
+    };
+    let (status, output) = run_to_end(&folder, client().args(["apply", "--yes"]).arg(&file));
+    assert!(status.success(), "{output}");
+    let (status, output) = run_to_end(&folder, client().args(["run", "hello", "--text", "hi"]));
+    assert!(status.success() && output.contains("hello"), "{output}");
+}
+
+#[test]
 fn a_public_url_changes_nothing_for_this_machine() {
     for given in ["https://oscar.example.org", "https://oscar.example.org/", "https://oscar.example.org/behind/"] {
         let folder = Scratch::new("public");
