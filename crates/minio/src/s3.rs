@@ -113,7 +113,8 @@ impl Wire {
                 let tagging: Tagging = xml::read(&answer.text())?;
                 Ok(Some(tagging.set.tags.into_iter().map(|tag| (tag.key, tag.value)).collect()))
             }
-            Err(trouble) if trouble.is("NoSuchTagSet") => Ok(Some(BTreeMap::new())),
+            // Also said of a bucket that is not there.
+            Err(trouble) if trouble.is("NoSuchTagSet") => Ok(self.has_bucket(bucket).await?.then(BTreeMap::new)),
             Err(trouble) if trouble.is_missing() => Ok(None),
             Err(trouble) => Err(trouble),
         }
