@@ -12,6 +12,7 @@
 mod admin;
 mod error;
 mod inbox;
+mod inspect;
 mod keys;
 mod ledger;
 mod moves;
@@ -30,5 +31,6 @@ mod wire;
 mod xml;
 
 pub use error::OpenError;
+pub use inspect::Server;
 pub use store::{MinioStore, Options, Seal, SealError, Webhook};
 pub use webhook::WebhookState;

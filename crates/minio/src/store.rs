@@ -13,9 +13,10 @@ use tokio::sync::{Notify, OnceCell};
 
 use crate::admin::Admin;
 use crate::error::OpenError;
+use crate::inspect;
 use crate::ledger::Ledger;
 use crate::sign::Signer;
-use crate::webhook::{WebhookState, state_of};
+use crate::webhook::WebhookState;
 use crate::wire::Wire;
 
 /// Larger objects are copied in parts, as S3 has it.
@@ -123,9 +124,8 @@ impl MinioStore {
 
     /// How the store is configured to tell of uploads.
     pub async fn webhook_state(&self) -> Result<WebhookState, StoreError> {
-        let configuration = self.inner.admin.configuration("notify_webhook").await?;
         let Webhook { name, path, .. } = &self.inner.webhook;
-        Ok(state_of(&configuration, name, path))
+        inspect::asked(&self.inner.admin, name, path).await
     }
 }
 

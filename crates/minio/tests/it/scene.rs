@@ -212,7 +212,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    fn new(url: &str) -> Self {
+    pub(crate) fn new(url: &str) -> Self {
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
         Self { url: url.to_owned(), http }
     }

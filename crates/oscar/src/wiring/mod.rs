@@ -30,7 +30,7 @@ use crate::outbound::address::AddressPolicy;
 use crate::outbound::oidc::{ClientSettings, GroupSource, IssuerSettings, OidcIdentity, OidcIssuers, OidcSettings};
 use crate::outbound::peers::{HttpPeers, PeersOptions};
 
-pub(crate) use objects::{StoreAddresses, minio_options};
+pub(crate) use objects::{MINIO_EVENTS, StoreAddresses};
 pub(crate) use work::Work;
 
 /// The world of a manager, with what has to be closed at its end.

@@ -135,7 +135,7 @@ impl Objects {
 }
 
 /// What the settings say of an external MinIO.
-pub(crate) fn minio_options(
+fn minio_options(
     settings: &Effective,
     derived: &Derived,
     seal: Arc<dyn oscar_minio::Seal>,
