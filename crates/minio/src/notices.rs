@@ -28,7 +28,6 @@ impl Notices for MinioStore {
             tracing::warn!(bytes = body.len(), "the object store told something that is no event");
             return Ok(());
         };
-        self.inner.unheard.store(false, Ordering::Relaxed);
         self.inner.take(told).await
     }
 }
@@ -103,11 +102,14 @@ impl Inner {
         let prefixes = outermost(watched.into_iter().filter(|one| one.bucket == name).map(|one| one.prefix).collect());
         let present = self.wire.notifications(bucket).await?;
         let wanted = self.wanted(&present, &prefixes);
-        if same_notices(&present, &wanted) {
-            return Ok(());
-        }
-        match self.wire.set_notifications(bucket, &wanted).await {
-            Ok(()) => Ok(()),
+        let told = async {
+            if same_notices(&present, &wanted) { Ok(()) } else { self.wire.set_notifications(bucket, &wanted).await }
+        };
+        match told.await {
+            Ok(()) => {
+                self.unheard.store(false, Ordering::Relaxed);
+                Ok(())
+            }
             Err(trouble) if trouble.is("InvalidArgument") => {
                 self.warn_of_silence(bucket, &trouble);
                 Ok(())
@@ -118,7 +120,9 @@ impl Inner {
 
     /// A service is accepted all the same: uploads are found by looking, only later.
     fn warn_of_silence(&self, bucket: &str, trouble: &Trouble) {
-        self.unheard.store(true, Ordering::Relaxed);
+        if self.unheard.swap(true, Ordering::Relaxed) {
+            return;
+        }
         tracing::warn!(
             bucket,
             webhook = self.webhook.name,

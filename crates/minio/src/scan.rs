@@ -21,7 +21,7 @@ const LOOK_UNHEARD: Duration = Duration::from_secs(20);
 /// a store's machines that differ.
 const OVERLAP: i64 = 15 * 60 * 1000;
 /// How long it is remembered what was told and moved.
-const MEMORY: i64 = 30 * 24 * 3600 * 1000;
+const MEMORY: i64 = 7 * 24 * 3600 * 1000;
 
 impl MinioStore {
     /// Looks after the store until the process ends.
@@ -83,7 +83,6 @@ impl MinioStore {
     /// a bucket tells.
     async fn retry_notices(&self, bucket: &str) -> Result<(), StoreError> {
         let _turn = self.inner.turn.lock().await;
-        self.inner.unheard.store(false, Ordering::Relaxed);
         match self.inner.settle_notices(bucket).await {
             Err(StoreError::NotFound) => Ok(()),
             other => other,
@@ -92,17 +91,20 @@ impl MinioStore {
 
     /// Buckets whose rights were being changed when a manager ended.
     async fn finish_changes(&self) -> Result<(), StoreError> {
-        let open: Vec<String> = self
+        let open: Vec<(String, String)> = self
             .inner
             .ledger
             .change(|sql| {
-                sql.prepare("SELECT bucket FROM changing")?.query_map((), |row| row.get(0))?.collect()
+                let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+                sql.prepare("SELECT bucket, owner FROM changing")?.query_map((), row)?.collect()
             })
             .await?;
-        for name in open {
+        for (name, owner) in open {
             let _turn = self.inner.turn.lock().await;
             match self.get(&name).await? {
-                Some(bucket) => self.inner.settle_rights(&bucket).await?,
+                Some(bucket) if bucket.owner.as_str() == owner => self.inner.settle_rights(&bucket).await?,
+                // Nobody's name is on it yet: whoever asks for it again gets it.
+                Some(_) => continue,
                 None => {}
             }
             self.inner.change_over(&name).await?;

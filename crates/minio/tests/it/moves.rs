@@ -116,22 +116,31 @@ async fn a_commit_that_was_killed_is_finished_by_the_next_one() {
             .spawn()
             .expect("the child starts");
         let lines = BufReader::new(child.stdout.take().expect("its output"));
-        let killed = tokio::task::spawn_blocking(move || {
-            let mut staged = 0;
-            for line in lines.lines().map_while(Result::ok) {
-                let number: Option<u64> = line.strip_prefix("staged ").and_then(|number| number.parse().ok());
-                staged = number.unwrap_or(staged);
-                // Each time a little further into the copies of a job.
-                if number == Some(last + 2) {
-                    std::thread::sleep(std::time::Duration::from_millis(round * 4));
-                    break;
+        // Each time a little further into the copies of a job.
+        let (goal, output) = (last + 2, usize::try_from(round % 6).expect("below six"));
+        let staged = tokio::task::spawn_blocking(move || {
+            let mut lines = lines.lines().map_while(Result::ok);
+            assert!(lines.any(|line| line == format!("staged {goal}")), "the child ended");
+            lines
+        });
+        // Kept open: a child that nobody reads would end before it is killed.
+        let _output = staged.await.expect("staged");
+        while scene.client.get(&root_keys(), "data", &job(goal)[output].to_key).await.0 != 200 {
+            tokio::task::yield_now().await;
+        }
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        // It may have got further by now.
+        last = goal + 3;
+        for number in goal..=last {
+            for one in job(number) {
+                let staged = scene.client.get(&root_keys(), STAGING_BUCKET, &one.from_key).await.0 == 200;
+                let placed = scene.client.get(&root_keys(), "data", &one.to_key).await.0 == 200;
+                if !staged && !placed {
+                    last = last.min(number - 1);
                 }
             }
-            child.kill().expect("killed");
-            child.wait().expect("ended");
-            staged
-        });
-        last = killed.await.expect("killed");
+        }
         scene.restart();
         scene.door.open(&scene.store);
         for number in 0..=last {

@@ -4,11 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use oscar_engine::ports::StoreError;
 use oscar_engine::ports::buckets::{Bucket, Buckets as _, Grant, Presign, STAGING_BUCKET, Verb};
+use oscar_minio::{MinioStore, Options};
 use oscar_model::identity::Owner;
 use oscar_model::service::Visibility;
 use oscar_testkit::require;
 
-use crate::scene::{Scene, mk_bucket, mk_subject, root_keys};
+use crate::scene::{Scene, mk_bucket, mk_options, mk_subject, root_keys};
 
 fn user(name: &str) -> Owner {
     Owner::User(mk_subject(name))
@@ -83,6 +84,14 @@ async fn a_bucket_opens_to_nobody_by_what_was_before() {
     }
     let eve = store.user_keys(&user("eve@x")).await.expect("keys");
     assert_eq!(client.put(&eve, "reused", "k", "x").await, 200);
+    let half = rusqlite::Connection::open(scene.scratch.path().join("manager/minio.db")).expect("the database");
+    half.execute("INSERT INTO changing (bucket, owner) VALUES ('half', 'ada@x')", ()).expect("noted");
+    // As a crash leaves it: made, and nobody's name on it.
+    assert!(minio.mc(&["mb", "store/half"]).status.success());
+    store.tick_catch_up().await.expect("looked");
+    assert_eq!(store.ensure(&mk_bucket("half", user("eve@x"))).await, Err(StoreError::AlreadyExists));
+    store.ensure(&mk_bucket("half", user("ada@x"))).await.expect("hers at last");
+    assert_eq!(client.put(&ada, "half", "k", "x").await, 200);
     for (name, visibility) in [("readonly", Visibility::Restricted), ("ab", Visibility::Private)] {
         let refused = store.ensure(&Bucket { visibility, ..mk_bucket(name, Owner::Admin) }).await;
         assert!(matches!(refused, Err(StoreError::Forbidden(_))), "{name}: {refused:?}");
@@ -120,6 +129,10 @@ async fn a_key_of_a_job_opens_its_scope_until_it_is_revoked_or_over() {
     }
     assert_eq!(client.delete(&keys, "data", "in/a").await, 403);
     assert_eq!(client.on_bucket(&keys, "GET", "data", "location", "").await, 403);
+    let elsewhere = scene.scratch.path().join("job");
+    let as_job = MinioStore::open(Options { root: keys.clone(), ..mk_options(scene.minio.url(), &elsewhere) });
+    let sibling = as_job.expect("opened").scoped_key(&scope, SystemTime::now() + Duration::from_hours(1)).await;
+    assert!(matches!(sibling, Err(StoreError::Forbidden(_))), "it can make no other key: {sibling:?}");
     store.revoke(&keys.access_key).await.expect("revoked");
     assert_eq!(client.get(&keys, "data", "in/a").await.0, 403, "dead at the next request");
 

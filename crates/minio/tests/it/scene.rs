@@ -173,7 +173,11 @@ fn start_minio(address: SocketAddr, queue: &Path, webhook: bool) -> Result<Minio
 }
 
 pub(crate) fn mk_store(url: &str, folder: &Path, copy_limit: Option<u64>) -> MinioStore {
-    MinioStore::open(Options {
+    MinioStore::open(Options { copy_limit, ..mk_options(url, folder) }).expect("the adapter opens")
+}
+
+pub(crate) fn mk_options(url: &str, folder: &Path) -> Options {
+    Options {
         endpoint: url.to_owned(),
         region: Minio::REGION.to_owned(),
         verify: true,
@@ -187,9 +191,8 @@ pub(crate) fn mk_store(url: &str, folder: &Path, copy_limit: Option<u64>) -> Min
         clock: Arc::new(RealTime),
         entropy: Arc::new(RealChance),
         seal: Arc::new(Flipped),
-        copy_limit,
-    })
-    .expect("the adapter opens")
+        copy_limit: None,
+    }
 }
 
 pub(crate) fn root_keys() -> Keys {
