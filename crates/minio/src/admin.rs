@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use oscar_engine::ports::clock::Entropy;
 use oscar_engine::ports::buckets::Keys;
+use oscar_engine::ports::clock::Entropy;
 use oscar_model::secret::Secret;
 use reqwest::Method;
 use serde::Deserialize;

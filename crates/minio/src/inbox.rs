@@ -64,8 +64,8 @@ pub(crate) fn note(sql: &Transaction<'_>, arrived: &Arrived, now: i64) -> rusqli
     )?
     .execute(params![bucket, key, millis, arrived.record.etag, sequencer, mark, now])?;
     let record = serde_json::to_string(&arrived.record).map_err(to_sql_error)?;
-    let mut insert = sql
-        .prepare_cached("INSERT INTO events (service, bucket, key, version, record) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    let mut insert =
+        sql.prepare_cached("INSERT INTO events (service, bucket, key, version, record) VALUES (?1, ?2, ?3, ?4, ?5)")?;
     for service in services {
         insert.execute(params![service, bucket, key, arrived.version(), record])?;
     }
@@ -91,8 +91,7 @@ fn is_known(sql: &Transaction<'_>, arrived: &Arrived) -> rusqlite::Result<bool> 
          AND (sequencer = ?3 OR mark = ?4 OR (millis = ?5 AND etag = ?6 AND (sequencer IS NULL OR ?3 IS NULL)))",
     )?;
     let row = params![bucket, key, sequencer, mark, millis, arrived.record.etag];
-    let found: Option<(i64, Option<String>)> =
-        same.query_row(row, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let found: Option<(i64, Option<String>)> = same.query_row(row, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     let Some((row, known)) = found else { return Ok(false) };
     if known.is_none() && sequencer.is_some() {
         // Another write of the same bytes in the same millisecond has another number.

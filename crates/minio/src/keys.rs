@@ -6,14 +6,14 @@ use oscar_engine::ports::StoreError;
 use oscar_engine::ports::buckets::{Grant, Keys, STAGING_BUCKET};
 use oscar_model::identity::Subject;
 use oscar_model::secret::Secret;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::OptionalExtension as _;
 
 use crate::policy;
 use crate::s3::time_of;
 use crate::store::Inner;
 
 /// MinIO takes no account that ends within a quarter of an hour; a minute of it is for clocks.
-const SHORTEST: Duration = Duration::from_secs(960);
+const SHORTEST: Duration = Duration::from_mins(16);
 /// And none that lasts for more than a year.
 const LONGEST: Duration = Duration::from_hours(364 * 24);
 
@@ -22,19 +22,15 @@ impl Inner {
     pub(crate) async fn ensure_user(&self, subject: &Subject) -> Result<Keys, StoreError> {
         let name = subject.as_str();
         self.check_user(name)?;
-        let (sealed, made) = match self.kept_user(name).await? {
-            Some(kept) => kept,
-            None => {
-                let sealed = self.seal.seal(self.random_text(40).as_bytes());
-                let sealed = sealed.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-                let row = (name.to_owned(), sealed.clone());
-                self.ledger
-                    .change(move |sql| {
-                        sql.execute("INSERT INTO users (subject, sealed, made) VALUES (?1, ?2, 0)", params![row.0, row.1])
-                    })
-                    .await?;
-                (sealed, false)
-            }
+        let (sealed, made) = if let Some(kept) = self.kept_user(name).await? {
+            kept
+        } else {
+            let sealed = self.seal.seal(self.random_text(40).as_bytes());
+            let sealed = sealed.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+            let row = (name.to_owned(), sealed.clone());
+            let insert = "INSERT INTO users (subject, sealed, made) VALUES (?1, ?2, 0)";
+            self.ledger.change(move |sql| sql.execute(insert, row)).await?;
+            (sealed, false)
         };
         let keys = self.opened(name, &sealed)?;
         if !made {
@@ -72,7 +68,8 @@ impl Inner {
         let name = subject.as_str();
         let all = self.all().await?;
         // Else a bucket's policy and a user's would be one.
-        let clash = all.get(name).is_some_and(|bucket| bucket.visibility == oscar_model::service::Visibility::Restricted);
+        let clash =
+            all.get(name).is_some_and(|bucket| bucket.visibility == oscar_model::service::Visibility::Restricted);
         if clash {
             return Err(StoreError::Forbidden(format!("'{name}' is the name of a restricted bucket")));
         }
@@ -101,7 +98,9 @@ impl Inner {
         if policy::is_free_name(bucket) && self.kept_user(bucket).await?.is_none() {
             return Ok(());
         }
-        Err(StoreError::Forbidden(format!("a bucket named '{bucket}' cannot be restricted: the name means something else")))
+        Err(StoreError::Forbidden(format!(
+            "a bucket named '{bucket}' cannot be restricted: the name means something else"
+        )))
     }
 
     pub(crate) async fn make_scoped_key(&self, scope: &[Grant], expires: SystemTime) -> Result<Keys, StoreError> {
@@ -135,7 +134,9 @@ impl Inner {
         if access_key.starts_with(JOB_KEYS) {
             self.admin.remove_service_account(access_key).await?;
             let access_key = access_key.to_owned();
-            self.ledger.change(move |sql| sql.execute("DELETE FROM short_keys WHERE access_key = ?1", [access_key])).await?;
+            self.ledger
+                .change(move |sql| sql.execute("DELETE FROM short_keys WHERE access_key = ?1", [access_key]))
+                .await?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //!
 //! An event is here before its sender is told that it arrived.
 
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -67,7 +68,11 @@ impl Ledger {
     pub(crate) fn open(folder: &Path) -> Result<Self, OpenError> {
         let path = folder.join("minio.db");
         let unusable = |cause: String| OpenError::Folder { path: path.clone(), cause };
-        std::fs::create_dir_all(folder).map_err(|error| unusable(error.to_string()))?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| unusable(error.to_string()))?;
         make_private(&path).map_err(|error| unusable(error.to_string()))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let failed = |error: rusqlite::Error| unusable(error.to_string());
@@ -122,7 +127,6 @@ fn upgrade(connection: &mut Connection, version: i64, migration: &str) -> rusqli
 
 /// Sealed keys are in it.
 fn make_private(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
     let file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     file.sync_all()
 }

@@ -51,11 +51,11 @@ impl Inner {
                 return Err(StoreError::NotFound);
             }
         }
-        let mut moved = moves.len() > left.len();
+        let mut has_begun = moves.len() > left.len();
         for (one, source) in left {
             let brought = self.bring(one, &source).await;
-            brought.map_err(|trouble| if moved { after_the_first(trouble) } else { trouble.into() })?;
-            moved = true;
+            brought.map_err(|trouble| if has_begun { after_the_first(trouble) } else { trouble.into() })?;
+            has_begun = true;
             self.note_move(one).await?;
         }
         let sources: BTreeSet<(&str, &str)> =
@@ -93,7 +93,8 @@ impl Inner {
         headers.push(header("x-amz-copy-source", source_path(one)));
         headers.push(header("x-amz-copy-source-if-match", format!("\"{}\"", source.etag)));
         headers.push(header("x-amz-metadata-directive", "REPLACE"));
-        let ask = Ask { headers, patience: patience(source.bytes), ..of_object(Method::PUT, &one.to_bucket, &one.to_key) };
+        let ask =
+            Ask { headers, patience: patience(source.bytes), ..of_object(Method::PUT, &one.to_bucket, &one.to_key) };
         self.wire.send(ask).await.map(drop)
     }
 
@@ -127,8 +128,7 @@ impl Inner {
                 header("x-amz-copy-source-range", format!("bytes={begin}-{}", end - 1)),
             ];
             let query = vec![("partNumber", text.as_str()), ("uploadId", upload)];
-            let ask =
-                Ask { query, headers, patience: patience(end - begin), ..place(Method::PUT) };
+            let ask = Ask { query, headers, patience: patience(end - begin), ..place(Method::PUT) };
             let copied: CopiedPart = xml::read(&self.wire.send(ask).await?.text())?;
             parts.push(Part { number, etag: copied.etag });
             begin = end;
@@ -159,7 +159,14 @@ impl Inner {
                     "INSERT OR REPLACE INTO moves (job, from_bucket, from_key, to_bucket, to_key, made)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 )?
-                .execute(params![one.job, one.from_bucket, one.from_key, one.to_bucket, one.to_key, now])
+                .execute(params![
+                    one.job,
+                    one.from_bucket,
+                    one.from_key,
+                    one.to_bucket,
+                    one.to_key,
+                    now
+                ])
             })
             .await
             .map(drop)

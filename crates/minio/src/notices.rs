@@ -74,9 +74,7 @@ impl Inner {
     async fn attributed(&self, mut arrived: Arrived) -> Result<Arrived, StoreError> {
         let metadata = &arrived.record.metadata;
         let is_ours = arrived.record.principal == self.root.access_key || arrived.record.principal.is_empty();
-        if let (true, Some(job), Some(staged)) =
-            (is_ours, metadata.get(JOB_METADATA), metadata.get(STAGED_METADATA))
-        {
+        if let (true, Some(job), Some(staged)) = (is_ours, metadata.get(JOB_METADATA), metadata.get(STAGED_METADATA)) {
             arrived.mark = Some(format!("{job}\n{staged}"));
             arrived.record.source_ip.clear();
         }
@@ -141,7 +139,7 @@ impl Inner {
             let rules = vec![FilterRule { name: "prefix".to_owned(), value: prefix.clone() }];
             QueueNotice {
                 id: String::new(),
-                filter: (!prefix.is_empty()).then(|| Filter { key: FilterKey { rules } }),
+                filter: (!prefix.is_empty()).then_some(Filter { key: FilterKey { rules } }),
                 events: vec![CREATIONS.to_owned()],
                 queue: format!("arn:minio:sqs::{}:webhook", self.webhook.name),
             }

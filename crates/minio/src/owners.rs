@@ -42,9 +42,11 @@ pub(crate) fn from_owner_tag(tags: &BTreeMap<String, String>) -> Owner {
         return Owner::Admin;
     }
     let subject = match text.strip_prefix(ENCODED) {
-        Some(encoded) => {
-            BASE64_URL_SAFE_NO_PAD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
-        }
+        Some(encoded) => BASE64_URL_SAFE_NO_PAD
+            .decode(encoded)
+            .ok()
+            .and_then(|bytes| String::from_utf8(bytes).ok())
+            .unwrap_or_default(),
         None => text.to_owned(),
     };
     Subject::parse(&subject).map_or(Owner::Admin, Owner::User)

@@ -138,18 +138,18 @@ impl Buckets for MinioStore {
 
     async fn objects(&self, bucket: &str, page: Option<&str>, limit: usize) -> Result<Page, StoreError> {
         check_bucket(bucket)?;
-        let list = self.inner.wire.list(bucket, page.unwrap_or_default(), limit.clamp(1, LONGEST_PAGE)).await?;
-        let objects: Vec<Object> = list
+        let listed = self.inner.wire.list(bucket, page.unwrap_or_default(), limit.clamp(1, LONGEST_PAGE)).await?;
+        let objects: Vec<Object> = listed
             .contents
             .into_iter()
-            .map(|listed| Object {
-                key: decoded(&listed.key),
-                bytes: listed.size,
-                modified: time_of(listed_millis(&listed.last_modified)),
+            .map(|one| Object {
+                key: decoded(&one.key),
+                bytes: one.size,
+                modified: time_of(listed_millis(&one.last_modified)),
             })
             .collect();
         let last = objects.last().map(|object| object.key.clone());
-        Ok(Page { objects, next: last.filter(|_| list.is_truncated) })
+        Ok(Page { objects, next: last.filter(|_| listed.is_truncated) })
     }
 
     async fn user_keys(&self, owner: &Owner) -> Result<Keys, StoreError> {

@@ -67,7 +67,8 @@ impl Inner {
             known.retain(|name, _| names.contains(name));
             names.iter().filter(|name| *name != STAGING_BUCKET && !known.contains_key(*name)).cloned().collect()
         };
-        let described = futures::stream::iter(unknown.into_iter().map(|name| async move { self.describe(&name).await }));
+        let described =
+            futures::stream::iter(unknown.into_iter().map(|name| async move { self.describe(&name).await }));
         let found: Vec<Option<Bucket>> = described.buffer_unordered(AT_ONCE).try_collect().await?;
         let mut known = self.known();
         for bucket in found.into_iter().flatten() {

@@ -225,7 +225,7 @@ impl Wire {
     pub(crate) async fn clear(&self, bucket: &str, prefix: &str) -> Result<(), Trouble> {
         loop {
             let page = self.versions(bucket, prefix, None).await?;
-            let versions = page.versions.into_iter().map(|version| (version.key, version.version_id));
+            let versions = page.versions.into_iter().map(|version| (version.key, version.id));
             let all: Vec<(String, String)> = versions.chain(page.markers).collect();
             let is_last = page.next.is_none();
             let deletions =
@@ -277,7 +277,7 @@ fn head(answer: &Answer) -> Head {
 
 /// A time of a list, in milliseconds.
 pub(crate) fn listed_millis(text: &str) -> i64 {
-    text.parse::<Timestamp>().map(|time| time.as_millisecond()).unwrap_or_default()
+    text.parse::<Timestamp>().map(Timestamp::as_millisecond).unwrap_or_default()
 }
 
 pub(crate) fn time_of(millis: i64) -> SystemTime {

@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 use oscar_engine::ports::StoreError;
 use oscar_engine::ports::buckets::Buckets as _;
 
-use crate::error::Trouble;
 use crate::inbox::{self, Arrived, Record, Watched};
 use crate::notices::outermost;
 use crate::s3::listed_millis;
@@ -124,8 +123,7 @@ impl Inner {
             };
             begun = begun.or(page.time);
             let recent = page.versions.iter().map(|version| found(&place.bucket, version));
-            let recent: Vec<Arrived> =
-                recent.filter(|one| one.millis >= place.since && !one.is_folder()).collect();
+            let recent: Vec<Arrived> = recent.filter(|one| one.millis >= place.since && !one.is_folder()).collect();
             if !recent.is_empty() {
                 let fresh = self.ledger.change(move |sql| inbox::unknown(sql, recent)).await?;
                 self.tell_found(fresh).await?;
@@ -145,7 +143,7 @@ impl Inner {
         let mut told = Vec::new();
         for mut one in fresh {
             let version = one.version_id.clone().unwrap_or_default();
-            let head = self.wire.head_version(&one.bucket, &one.key, &version).await.map_err(Trouble::from)?;
+            let head = self.wire.head_version(&one.bucket, &one.key, &version).await?;
             // What went or was replaced meanwhile is told as what it is next time.
             let Some(head) = head.filter(|head| head.etag == one.record.etag) else { continue };
             one.record.content_type = head.content_type();
@@ -161,7 +159,7 @@ impl Inner {
 
 fn found(bucket: &str, version: &Version) -> Arrived {
     let millis = listed_millis(&version.last_modified);
-    let named = Some(version.version_id.clone()).filter(|name| !matches!(name.as_str(), "" | "null"));
+    let named = Some(version.id.clone()).filter(|name| !matches!(name.as_str(), "" | "null"));
     Arrived {
         bucket: bucket.to_owned(),
         key: version.key.clone(),

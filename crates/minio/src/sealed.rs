@@ -131,10 +131,10 @@ mod tests {
     #[test]
     fn what_was_sealed_is_opened_whatever_its_length_and_nothing_else_is() {
         let secret = Secret::new("root-secret-key");
-        let sealer = Sealer::new(&secret, &Counting).expect("a sealer");
+        let ours = Sealer::new(&secret, &Counting).expect("a sealer");
         for length in [0, 1, FRAGMENT - 1, FRAGMENT, FRAGMENT + 1, 3 * FRAGMENT] {
             let plain = vec![7; length];
-            let sealed = sealer.seal(&plain, &Counting).expect("sealed");
+            let sealed = ours.seal(&plain, &Counting).expect("sealed");
             assert_eq!(open(&secret, &sealed).as_deref(), Some(&plain[..]), "{length}");
             if length == FRAGMENT + 1 {
                 assert_eq!(open(&Secret::new("another-secret"), &sealed), None);

@@ -150,6 +150,7 @@ impl Inner {
     /// The bucket of staged outputs, made when it is first needed.
     pub(crate) async fn ensure_staging(&self) -> Result<(), StoreError> {
         let made = self.staging.get_or_try_init(|| async { self.wire.create_bucket(STAGING_BUCKET).await.map(drop) });
-        Ok(made.await.map(|()| ())?)
+        made.await?;
+        Ok(())
     }
 }

@@ -74,7 +74,7 @@ fn arrived(told: Told) -> Option<Arrived> {
     let key = key.replace('+', " ");
     let key = percent_encoding::percent_decode_str(&key).decode_utf8().ok()?.into_owned();
     let nanos = u64::from_str_radix(&sequencer, 16).ok().and_then(|nanos| i64::try_from(nanos / 1_000_000).ok());
-    let said = || told.event_time.parse::<Timestamp>().ok().map(|time| time.as_millisecond());
+    let said = || told.event_time.parse::<Timestamp>().ok().map(Timestamp::as_millisecond);
     let millis = nanos.or_else(said)?;
     let metadata = user_metadata.into_iter().filter_map(|(name, value)| {
         let name = name.to_ascii_lowercase();
@@ -106,10 +106,14 @@ pub enum WebhookState {
     /// There is none of that name.
     Missing,
     /// It tells somebody else.
-    Elsewhere { endpoint: String },
+    Elsewhere {
+        endpoint: String,
+    },
     /// What cannot be delivered at once is lost: there is no folder to keep it in.
     NoQueue,
-    Fine { endpoint: String },
+    Fine {
+        endpoint: String,
+    },
 }
 
 /// From the lines of the store's configuration `notify_webhook`. What the environment of the
@@ -190,7 +194,9 @@ mod tests {
     fn the_state_is_read_from_environment_and_configuration() {
         let path = "/system/events/minio";
         let line = |queue: &str| {
-            format!("notify_webhook enable=off endpoint=\nnotify_webhook:OSCAR enable=on endpoint=\"http://m:1{path}\" {queue}\n")
+            format!(
+                "notify_webhook enable=off endpoint=\nnotify_webhook:OSCAR enable=on endpoint=\"http://m:1{path}\" {queue}\n"
+            )
         };
         let fine = WebhookState::Fine { endpoint: format!("http://m:1{path}") };
         assert_eq!(state_of(&line("queue_dir=/q"), "OSCAR", path), fine);

@@ -41,14 +41,7 @@ pub(crate) struct Ask<'a> {
 
 impl Ask<'_> {
     pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
-        Self {
-            method,
-            path: path.into(),
-            query: Vec::new(),
-            headers: Vec::new(),
-            body: Vec::new(),
-            patience: PATIENCE,
-        }
+        Self { method, path: path.into(), query: Vec::new(), headers: Vec::new(), body: Vec::new(), patience: PATIENCE }
     }
 }
 
@@ -88,11 +81,8 @@ impl Wire {
             .redirect(Policy::none())
             .user_agent(concat!("oscar/", env!("CARGO_PKG_VERSION")));
         let is_tls = endpoint.scheme() == "https";
-        let builder = if verify && is_tls {
-            builder
-        } else {
-            builder.tls_danger_accept_invalid_certs(true).tls_certs_only([])
-        };
+        let builder =
+            if verify && is_tls { builder } else { builder.tls_danger_accept_invalid_certs(true).tls_certs_only([]) };
         let client = builder.build().map_err(|error| OpenError::Tls(error.to_string()))?;
         Ok(Self { client, endpoint, host, signer, clock })
     }
@@ -112,7 +102,8 @@ impl Wire {
             headers: &ask.headers,
             body: &ask.body,
         };
-        let now = Timestamp::try_from(self.clock.now()).map_err(|_| Trouble::new("the clock of this machine is off"))?;
+        let now =
+            Timestamp::try_from(self.clock.now()).map_err(|_| Trouble::new("the clock of this machine is off"))?;
         let headers = self.signer.sign(&covered, now);
         let mut url = self.endpoint.clone();
         url.set_path(&path);

@@ -99,8 +99,8 @@ pub(crate) enum VersionEntry {
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Version {
     pub(crate) key: String,
-    #[serde(default)]
-    pub(crate) version_id: String,
+    #[serde(rename = "VersionId", default)]
+    pub(crate) id: String,
     #[serde(rename = "ETag", default)]
     pub(crate) etag: String,
     #[serde(default)]

@@ -50,7 +50,16 @@ const RULES: [Rule; 14] = [
     Rule { package: "oscar-supervisor", may: &["oscar-model", "oscar-api"], never: &[], optional: &[] },
     Rule {
         package: "oscar",
-        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-exec", "oscar-kube", "oscar-local", "oscar-minio", "oscar-store"],
+        may: &[
+            "oscar-model",
+            "oscar-engine",
+            "oscar-api",
+            "oscar-exec",
+            "oscar-kube",
+            "oscar-local",
+            "oscar-minio",
+            "oscar-store",
+        ],
         never: &[],
         optional: &[],
     },

@@ -12,7 +12,10 @@ use crate::scene::Scene;
 async fn an_external_minio_conforms() {
     let scene = require!(Scene::start().await);
     let state = scene.store.webhook_state().await.expect("asked");
-    assert!(matches!(&state, WebhookState::Fine { endpoint } if endpoint.ends_with("/system/events/minio")), "{state:?}");
+    assert!(
+        matches!(&state, WebhookState::Fine { endpoint } if endpoint.ends_with("/system/events/minio")),
+        "{state:?}"
+    );
     let store = Arc::new(scene.store.clone());
     let client = Arc::new(scene.client.clone());
     conformance_buckets::buckets(&conformance_buckets::Store { buckets: store.clone(), uploads: store, client }).await;

@@ -124,7 +124,8 @@ async fn a_key_of_a_job_opens_its_scope_until_it_is_revoked_or_over() {
     }
     assert_eq!(client.put(&keys, STAGING_BUCKET, "job-1/out", "x").await, 200);
     assert_eq!(client.get(&keys, STAGING_BUCKET, "job-1/out").await.0, 403, "it may write and not read");
-    for (bucket, key) in [(STAGING_BUCKET, "job-10/out"), (STAGING_BUCKET, "x"), ("data", "in/a"), ("data", "job-1/x")] {
+    for (bucket, key) in [(STAGING_BUCKET, "job-10/out"), (STAGING_BUCKET, "x"), ("data", "in/a"), ("data", "job-1/x")]
+    {
         assert_eq!(client.put(&keys, bucket, key, "x").await, 403, "{bucket}/{key}");
     }
     assert_eq!(client.delete(&keys, "data", "in/a").await, 403);

@@ -142,12 +142,16 @@ impl Scene {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let door =
-            Arc::new(Door { manager: Mutex::default(), is_open: AtomicBool::default(), knocks: AtomicUsize::default() });
+        let door = Arc::new(Door {
+            manager: Mutex::default(),
+            is_open: AtomicBool::default(),
+            knocks: AtomicUsize::default(),
+        });
         tokio::spawn(door.clone().serve(listener));
         let scratch = Scratch::new("minio-adapter");
         let queue = scratch.path().join("queue");
-        let minio = tokio::task::spawn_blocking(move || start_minio(address, &queue, webhook)).await.expect("started")?;
+        let minio =
+            tokio::task::spawn_blocking(move || start_minio(address, &queue, webhook)).await.expect("started")?;
         let store = mk_store(minio.url(), scratch.path(), None);
         door.open(&store);
         let client = Client::new(minio.url());

@@ -7,8 +7,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
 use super::handlers::{
-    buckets, channel, config, deployment, federation, info, invoke, jobs, logs, metrics, notices, prometheus,
-    services,
+    buckets, channel, config, deployment, federation, info, invoke, jobs, logs, metrics, notices, prometheus, services,
 };
 
 #[derive(OpenApi)]

@@ -18,8 +18,7 @@ use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, Expos
 use super::answer::Refused;
 use super::app::App;
 use super::handlers::{
-    buckets, channel, config, deployment, federation, info, invoke, jobs, logs, metrics, notices, prometheus,
-    services,
+    buckets, channel, config, deployment, federation, info, invoke, jobs, logs, metrics, notices, prometheus, services,
 };
 use super::traffic::Traffic;
 

@@ -13,7 +13,7 @@ use crate::jobs_scene::Scene;
 use crate::manager::program;
 
 const TOKEN: &str = "token-of-the-webhook";
-const UPPER: &str = "tr a-z A-Z < $INPUT_FILE_PATH > $TMP_OUTPUT_DIR/$(basename $INPUT_FILE_PATH)\n";
+const UPPER: &str = "tr a-z A-Z < \"$INPUT_FILE_PATH\" > \"$TMP_OUTPUT_DIR/$(basename \"$INPUT_FILE_PATH\")\"\n";
 
 /// The address that MinIO was given for its webhook; the manager behind it comes and goes.
 struct Relay {
@@ -97,8 +97,15 @@ async fn an_upload_to_minio_becomes_a_job_and_its_output_is_there() {
     let scene = &world.scene;
     scene.service("upper", UPPER).await;
     assert_eq!(world.minio.buckets(), ["upper"]);
-    let config: Value =
-        scene.manager.as_admin(Method::GET, "/system/config").send().await.expect("an answer").json().await.expect("JSON");
+    let config: Value = scene
+        .manager
+        .as_admin(Method::GET, "/system/config")
+        .send()
+        .await
+        .expect("an answer")
+        .json()
+        .await
+        .expect("JSON");
     assert_eq!(config["minio_provider"]["endpoint"], world.minio.url());
     scene.upload("upper", "in/a b+ä.txt", "some text").await;
     let jobs = scene.all_ended("upper", 1).await;

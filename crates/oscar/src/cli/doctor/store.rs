@@ -58,10 +58,14 @@ pub(super) async fn check(places: &Places) -> Vec<Finding> {
 fn finding(endpoint: &str, name: &str, state: &WebhookState, manager: &str, token: &str) -> Finding {
     let what = match state {
         WebhookState::Fine { endpoint: told } => {
-            return Finding::fine(format!("the MinIO at {endpoint} tells {told} of uploads, and keeps what it could not tell"));
+            return Finding::fine(format!(
+                "the MinIO at {endpoint} tells {told} of uploads, and keeps what it could not tell"
+            ));
         }
         WebhookState::Missing => {
-            format!("the MinIO at {endpoint} has no webhook {name}: uploads are only found by looking, every 20 seconds")
+            format!(
+                "the MinIO at {endpoint} has no webhook {name}: uploads are only found by looking, every 20 seconds"
+            )
         }
         WebhookState::Elsewhere { endpoint: told } => {
             format!("the webhook {name} of the MinIO at {endpoint} tells {told}, which is no manager")
