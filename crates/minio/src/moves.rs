@@ -13,6 +13,7 @@ use reqwest::Method;
 use rusqlite::params;
 
 use crate::error::Trouble;
+use crate::inbox::{Arrived, Record};
 use crate::owners::check_bucket;
 use crate::s3::{Head, check_key, of_object};
 use crate::sign::encoded_path;
@@ -54,14 +55,15 @@ impl Inner {
         let mut has_begun = moves.len() > left.len();
         for (one, source) in left {
             let brought = self.bring(one, &source).await;
-            brought.map_err(|trouble| if has_begun { after_the_first(trouble) } else { trouble.into() })?;
+            brought.map_err(|error| if has_begun { after_the_first(error) } else { error })?;
             has_begun = true;
             self.note_move(one).await?;
         }
         let sources: BTreeSet<(&str, &str)> =
             moves.iter().map(|one| (one.from_bucket.as_str(), one.from_key.as_str())).collect();
         for (bucket, key) in sources {
-            self.wire.delete_object(bucket, key, "").await.map_err(after_the_first)?;
+            let removed = self.wire.delete_object(bucket, key, "").await;
+            removed.map_err(|trouble| after_the_first(trouble.into()))?;
         }
         Ok(())
     }
@@ -77,15 +79,20 @@ impl Inner {
         if is_there { Ok(None) } else { Err(StoreError::NotFound) }
     }
 
-    async fn bring(&self, one: &Move, source: &Head) -> Result<(), Trouble> {
+    async fn bring(&self, one: &Move, source: &Head) -> Result<(), StoreError> {
         let present = self.wire.head_object(&one.to_bucket, &one.to_key).await?;
         let is_copy = |present: &Head| {
             present.metadata.get(JOB_METADATA) == Some(&one.job)
                 && present.metadata.get(STAGED_METADATA) == Some(&source.etag)
         };
-        if present.as_ref().is_some_and(is_copy) {
-            return Ok(());
+        if let Some(present) = present.filter(is_copy) {
+            // Whoever made it did not hear of the end, and the store may have told nobody.
+            return self.take(vec![arrived(one, present)]).await;
         }
+        Ok(self.copy(one, source).await?)
+    }
+
+    async fn copy(&self, one: &Move, source: &Head) -> Result<(), Trouble> {
         if source.bytes > self.copy_limit {
             return self.copy_in_parts(one, source).await;
         }
@@ -174,11 +181,32 @@ impl Inner {
 }
 
 /// Something may have been moved by now: whatever goes wrong, the rest has to be tried again.
-fn after_the_first(trouble: Trouble) -> StoreError {
-    match StoreError::from(trouble) {
+fn after_the_first(error: StoreError) -> StoreError {
+    match error {
         StoreError::Full(cause) | StoreError::Forbidden(cause) => StoreError::Unavailable(cause),
         StoreError::NotFound => StoreError::Unavailable("a staged output or its place went meanwhile".to_owned()),
         other => other,
+    }
+}
+
+/// The same as the store would tell of it; by its mark it is known if it does, too.
+fn arrived(one: &Move, copy: Head) -> Arrived {
+    let record = Record {
+        bytes: copy.bytes,
+        content_type: copy.content_type(),
+        etag: copy.etag,
+        metadata: copy.metadata,
+        millis: copy.modified,
+        ..Record::default()
+    };
+    Arrived {
+        bucket: one.to_bucket.clone(),
+        key: one.to_key.clone(),
+        millis: copy.modified,
+        sequencer: None,
+        version_id: None,
+        mark: None,
+        record,
     }
 }
 

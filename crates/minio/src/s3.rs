@@ -24,6 +24,8 @@ const KEPT: [&str; 5] =
 pub(crate) struct Head {
     pub(crate) bytes: u64,
     pub(crate) etag: String,
+    /// In milliseconds; whole seconds.
+    pub(crate) modified: i64,
     /// Of [`KEPT`], as far as they were given.
     pub(crate) about: Vec<(&'static str, String)>,
     /// Names without `x-amz-meta-`, in lower case.
@@ -270,6 +272,7 @@ fn head(answer: &Answer) -> Head {
     Head {
         bytes: answer.header("content-length").parse().unwrap_or_default(),
         etag: answer.header("etag").trim_matches('"').to_owned(),
+        modified: answer.millis("last-modified").unwrap_or_default(),
         about: KEPT.iter().filter_map(|name| Some((*name, text(answer.headers.get(*name)?)))).collect(),
         metadata,
     }

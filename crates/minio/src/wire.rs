@@ -63,7 +63,12 @@ impl Answer {
 
     /// What time the store says it is, in milliseconds; whole seconds.
     pub(crate) fn time(&self) -> Option<i64> {
-        let date = jiff::fmt::rfc2822::parse(self.header(DATE.as_str())).ok()?;
+        self.millis(DATE.as_str())
+    }
+
+    /// A time in a header.
+    pub(crate) fn millis(&self, header: &str) -> Option<i64> {
+        let date = jiff::fmt::rfc2822::parse(self.header(header)).ok()?;
         Some(date.timestamp().as_millisecond())
     }
 }
