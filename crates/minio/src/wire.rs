@@ -19,6 +19,10 @@ const MOST_ANSWER: usize = 32 << 20;
 /// For short exchanges; copies have their own measure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// While a store is starting.
+const TRIES: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(250);
+
 pub(crate) struct Wire {
     client: Client,
     endpoint: Url,
@@ -96,8 +100,22 @@ impl Wire {
         &self.endpoint
     }
 
-    /// Everything but a success is trouble.
+    /// Everything but a success is trouble. A store that has just started and says so is asked
+    /// again for a moment: it has done nothing.
     pub(crate) async fn send(&self, ask: Ask<'_>) -> Result<Answer, Trouble> {
+        let mut tries = 1;
+        loop {
+            match self.send_once(&ask).await {
+                Err(trouble) if trouble.is("XMinioServerNotInitialized") && tries < TRIES => {
+                    tries += 1;
+                    tokio::time::sleep(PAUSE).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    async fn send_once(&self, ask: &Ask<'_>) -> Result<Answer, Trouble> {
         let (path, query) = (encoded_path(&ask.path), encoded_query(&ask.query));
         let covered = Covered {
             method: ask.method.as_str(),
@@ -113,7 +131,7 @@ impl Wire {
         let mut url = self.endpoint.clone();
         url.set_path(&path);
         url.set_query(Some(query.as_str()).filter(|query| !query.is_empty()));
-        let mut request = self.client.request(ask.method, url).timeout(ask.patience).body(ask.body);
+        let mut request = self.client.request(ask.method.clone(), url).timeout(ask.patience).body(ask.body.clone());
         for (name, value) in headers {
             request = request.header(name, value);
         }

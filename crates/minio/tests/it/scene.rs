@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use oscar_engine::ports::buckets::{Bucket, Keys, Notices as _};
+use oscar_engine::ports::buckets::{Bucket, Buckets as _, Keys, Notices as _};
 use oscar_engine::ports::clock::{Clock, Entropy};
 use oscar_engine::testing::conformance_buckets;
 use oscar_minio::{MinioStore, Options, Seal, SealError, Webhook};
@@ -154,6 +154,9 @@ impl Scene {
             tokio::task::spawn_blocking(move || start_minio(address, &queue, webhook)).await.expect("started")?;
         let store = mk_store(minio.url(), scratch.path(), None);
         door.open(&store);
+        // It calls itself ready a moment before it knows its users.
+        store.list(&Owner::Admin).await.expect("it answers");
+        store.user_keys(&Owner::User(mk_subject("first@x"))).await.expect("it knows users");
         let client = Client::new(minio.url());
         Ok(Self { minio, store, door, client, scratch })
     }
