@@ -10,6 +10,7 @@ use oscar_model::identity::Owner;
 use crate::error::Trouble;
 use crate::inbox::{self, Arrived};
 use crate::moves::STAGED_METADATA;
+use crate::owners::check_bucket;
 use crate::store::{Inner, MinioStore};
 use crate::webhook;
 use crate::xml::{Filter, FilterKey, FilterRule, Notifications, QueueNotice};
@@ -52,7 +53,8 @@ impl Inner {
     /// Remembers what arrived; it is on disk afterwards.
     pub(crate) async fn take(&self, told: Vec<Arrived>) -> Result<(), StoreError> {
         let mut all = Vec::with_capacity(told.len());
-        for arrived in told.into_iter().filter(|arrived| !arrived.is_folder()) {
+        let is_upload = |arrived: &Arrived| !arrived.is_folder() && check_bucket(&arrived.bucket).is_ok();
+        for arrived in told.into_iter().filter(is_upload) {
             all.push(self.attributed(arrived).await?);
         }
         if all.is_empty() {
