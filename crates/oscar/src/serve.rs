@@ -141,7 +141,7 @@ async fn start(settings: &Effective) -> Result<(), StartError> {
     }
     announce(settings, &derived, &password, &addresses, &app.facts.instance_id)?;
     ground.spawn_ticks();
-    let store = work.as_ref().map(|work| work.store.service());
+    let store = work.as_ref().and_then(|work| work.objects.service());
     if let (Some(listener), Some(store)) = (objects.listener, &store) {
         tokio::spawn(http::serve(listener, http::store_only(store.clone()), stopped_owned(&stop)));
     }

@@ -18,7 +18,7 @@ struct Rule {
     optional: &'static [&'static str],
 }
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     Rule {
         package: "oscar-model",
         may: &[],
@@ -46,10 +46,20 @@ const RULES: [Rule; 13] = [
     },
     Rule { package: "oscar-exec", may: &["oscar-model"], never: &["reqwest", "rusqlite"], optional: &[] },
     Rule { package: "oscar-store", may: &["oscar-model", "oscar-engine"], never: &["axum"], optional: &[] },
+    Rule { package: "oscar-minio", may: &["oscar-model", "oscar-engine"], never: &["axum"], optional: &[] },
     Rule { package: "oscar-supervisor", may: &["oscar-model", "oscar-api"], never: &[], optional: &[] },
     Rule {
         package: "oscar",
-        may: &["oscar-model", "oscar-engine", "oscar-api", "oscar-exec", "oscar-kube", "oscar-local", "oscar-store"],
+        may: &[
+            "oscar-model",
+            "oscar-engine",
+            "oscar-api",
+            "oscar-exec",
+            "oscar-kube",
+            "oscar-local",
+            "oscar-minio",
+            "oscar-store",
+        ],
         never: &[],
         optional: &[],
     },

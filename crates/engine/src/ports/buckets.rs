@@ -102,6 +102,19 @@ pub trait Uploads: Send + Sync {
     async fn arrival(&self);
 }
 
+/// What an object store that runs elsewhere tells the manager of uploads.
+///
+/// Contract: what was taken is durable and comes out of [`Uploads`]. What is told twice is told
+/// once there. What is no event at all is taken and dropped, because refusing it would hold up
+/// everything behind it.
+#[async_trait]
+pub trait Notices: Send + Sync {
+    /// Whether this is the secret that the store was given. Takes the same time for every guess.
+    fn is_from_store(&self, token: &str) -> bool;
+
+    async fn take(&self, body: &[u8]) -> Result<(), StoreError>;
+}
+
 /// An object was created where a service waits for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectEvent {

@@ -1,6 +1,7 @@
 //! What tests of adapters share. Not part of a release build.
 
 pub mod conformance;
+pub mod conformance_buckets;
 pub mod conformance_federation;
 pub mod conformance_jobs;
 pub mod make;

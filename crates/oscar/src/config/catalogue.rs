@@ -183,6 +183,20 @@ pub const CATALOGUE: &[Setting] = &[
     setting("minio_secret_key", "MINIO_SECRET_KEY", Secret, "", "and its secret"),
     setting("minio_region", "MINIO_REGION", Text, "us-east-1", "region of the object store"),
     setting("minio_tls_verify", "MINIO_TLS_VERIFY", Flag, "true", "check the certificate of the object store"),
+    setting(
+        "minio_webhook",
+        "OSCAR_MINIO_WEBHOOK",
+        Text,
+        "OSCAR",
+        "name that an external MinIO's configuration gives to the webhook that tells this manager of uploads",
+    ),
+    setting(
+        "minio_webhook_token",
+        "OSCAR_MINIO_WEBHOOK_TOKEN",
+        Secret,
+        "",
+        "what that webhook has to show; default one is made in the data folder",
+    ),
     setting("cpu", "OSCAR_CPU", Quantity, "", "cores that jobs may use in the local world; default this machine's"),
     setting(
         "memory",

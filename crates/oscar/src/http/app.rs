@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oscar_engine::Manager;
+use oscar_engine::ports::buckets::Notices;
 use oscar_engine::ports::identity::Identity;
 use oscar_model::secret::Secret;
 
@@ -18,6 +19,8 @@ pub struct App {
     pub limits: Limits,
     pub prints: Prints,
     pub traffic: Arc<Traffic>,
+    /// Of an object store that runs elsewhere.
+    pub notices: Option<Arc<dyn Notices>>,
 }
 
 /// The one account that Basic authentication knows.

@@ -53,6 +53,14 @@ pub(super) fn offered_key(headers: &HeaderMap) -> Option<&str> {
     }
 }
 
+/// The bearer token that a request offers, whatever it is for.
+pub(super) fn offered_token(headers: &HeaderMap) -> Option<&str> {
+    match claim(headers) {
+        Claim::Bearer(token) => Some(token),
+        Claim::Nothing | Claim::Basic(_) => None,
+    }
+}
+
 /// The administrator by Basic, or a user by an OIDC token.
 pub(super) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Principal, Refused> {
     match claim(headers) {

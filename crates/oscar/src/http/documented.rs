@@ -93,6 +93,8 @@ refusals! {
     ChannelRefusals: BODY, ONE,
         &[Code::FederationRefused, Code::NotAuthenticated, Code::StoreForbidden, Code::StoreFull, Code::StoreUnavailable,
           Code::TokenRefused];
+    NoticeRefusals: BODY,
+        &[Code::NotAuthenticated, Code::StoreForbidden, Code::StoreFull, Code::StoreUnavailable, Code::TokenRefused];
 }
 
 /// Of the routes about metrics, whose errors are JSON objects.

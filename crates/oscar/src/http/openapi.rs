@@ -7,7 +7,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
 use super::handlers::{
-    buckets, channel, config, deployment, federation, info, invoke, jobs, logs, metrics, prometheus, services,
+    buckets, channel, config, deployment, federation, info, invoke, jobs, logs, metrics, notices, prometheus, services,
 };
 
 #[derive(OpenApi)]
@@ -69,6 +69,7 @@ use super::handlers::{
         metrics::get_metrics,
         metrics::get_breakdown,
         metrics::get_service_metrics,
+        notices::take_minio_event,
         prometheus::get_prometheus,
     ),
     components(schemas(oscar_api::problem::Problem, oscar_api::body::metrics::WrappedError)),

@@ -18,7 +18,7 @@ use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, Expos
 use super::answer::Refused;
 use super::app::App;
 use super::handlers::{
-    buckets, channel, config, deployment, federation, info, invoke, jobs, logs, metrics, prometheus, services,
+    buckets, channel, config, deployment, federation, info, invoke, jobs, logs, metrics, notices, prometheus, services,
 };
 use super::traffic::Traffic;
 
@@ -33,6 +33,8 @@ pub enum Access {
     Administrator,
     /// A member of the federation of the service in the path, under its key.
     MemberKey,
+    /// The external object store, under the token of its webhook.
+    StoreToken,
 }
 
 pub struct Route {
@@ -73,6 +75,7 @@ routes! {
     get "/system/buckets/{bucketName}" Users buckets::get_bucket;
     delete "/system/buckets/{bucketName}" Users buckets::delete_bucket;
     post "/system/buckets/{bucketName}/presign" Users buckets::presign;
+    post "/system/events/minio" StoreToken notices::take_minio_event;
     get "/system/federation" Users federation::list_federations;
     get "/system/federation/{serviceName}" UsersOrServiceToken federation::get_federation;
     post "/system/federation/{serviceName}" UsersOrServiceToken federation::add_members;

@@ -1,5 +1,6 @@
 //! The only place where adapters meet the engine.
 
+mod objects;
 mod work;
 
 use std::net::SocketAddr;
@@ -29,7 +30,8 @@ use crate::outbound::address::AddressPolicy;
 use crate::outbound::oidc::{ClientSettings, GroupSource, IssuerSettings, OidcIdentity, OidcIssuers, OidcSettings};
 use crate::outbound::peers::{HttpPeers, PeersOptions};
 
-pub(crate) use work::{StoreAddresses, Work};
+pub(crate) use objects::{MINIO_EVENTS, StoreAddresses};
+pub(crate) use work::Work;
 
 /// The world of a manager, with what has to be closed at its end.
 pub(crate) enum Ground {
@@ -169,8 +171,7 @@ impl Ground {
         }
     }
 
-    /// What runs jobs here; nothing on Kubernetes yet, and nothing when the operator keeps
-    /// objects elsewhere.
+    /// What runs jobs here; nothing on Kubernetes yet.
     pub(crate) async fn work(
         &self,
         settings: &Effective,
@@ -178,10 +179,10 @@ impl Ground {
         addresses: StoreAddresses,
     ) -> Result<Option<Work>, StartError> {
         match self {
-            Self::Local { store, cluster } if derived.minio_endpoint.is_empty() => {
-                Work::prepare(settings, &derived.data, store, cluster, addresses).await.map(Some)
+            Self::Local { store, cluster } => {
+                Work::prepare(settings, derived, store, cluster, addresses).await.map(Some)
             }
-            Self::Local { .. } | Self::Kubernetes(_) => Ok(None),
+            Self::Kubernetes(_) => Ok(None),
         }
     }
 
@@ -293,6 +294,7 @@ pub(crate) async fn app(
         },
         prints: Prints::default(),
         traffic: Arc::new(Traffic::new()),
+        notices: work.and_then(|work| work.objects.notices()),
     }))
 }
 

@@ -1,5 +1,5 @@
-//! What runs jobs in the local world: the embedded object store, the executor of this machine,
-//! and the dispatcher over both.
+//! What runs jobs in the local world: an object store, the executor of this machine, and the
+//! dispatcher over both.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,34 +8,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use oscar_api::event::{Uploaded, minio_event};
 use oscar_engine::OwnStore;
 use oscar_engine::jobs::{Dispatcher, JobPolicy, JobPorts};
-use oscar_engine::ports::buckets::{Keys, ObjectEvent, Uploads as _};
+use oscar_engine::ports::buckets::{ObjectEvent, Uploads};
 use oscar_engine::storage::Furnished;
 use oscar_exec::{Kind, Network};
 use oscar_local::attempt::Setup;
 use oscar_local::{LocalCluster, LocalRuntime, LocalStore, RuntimeOptions};
-use oscar_model::secret::Secret;
-use oscar_store::{SealError, Store};
 use tokio::sync::watch;
 
+use super::objects::{Objects, StoreAddresses};
 use super::{StartError, SystemClock, SystemEntropy};
-use crate::config::Effective;
-
-/// The access key of the administrator when the operator gave none.
-const ROOT_KEY: &str = "oscar-admin";
+use crate::config::{Derived, Effective};
 
 /// Uploads that become jobs at the same time.
 const AT_ONCE: usize = 256;
 
-/// Where the object store is.
-pub(crate) struct StoreAddresses {
-    /// For clients.
-    pub(crate) public: String,
-    /// For attempts on this machine.
-    pub(crate) here: String,
-}
-
 pub(crate) struct Work {
-    pub(crate) store: Store,
+    pub(crate) objects: Objects,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) furnished: Arc<Furnished>,
     pub(crate) own_store: OwnStore,
@@ -44,46 +32,29 @@ pub(crate) struct Work {
 impl Work {
     pub(crate) async fn prepare(
         settings: &Effective,
-        data: &Path,
+        derived: &Derived,
         records: &Arc<LocalStore>,
         cluster: &Arc<LocalCluster>,
         addresses: StoreAddresses,
     ) -> Result<Self, StartError> {
-        let region = settings.text("minio_region").to_owned();
-        let root = root_keys(settings, data)?;
-        let store = Store::open(oscar_store::Options {
-            folder: data.join("objects"),
-            root: root.clone(),
-            endpoint: addresses.public.clone(),
-            region: region.clone(),
-            clock: Arc::new(SystemClock),
-            entropy: Arc::new(SystemEntropy),
-            seal: Arc::new(RecordSeal(records.clone())),
-        })
-        .await
-        .map_err(|error| StartError::Objects(error.to_string()))?;
+        let data = derived.data.as_path();
+        let (objects, own_store) = Objects::open(settings, derived, records, &addresses).await?;
         let policy = JobPolicy {
-            store_endpoint: addresses.here,
-            store_region: region.clone(),
-            root_access_key: root.access_key.clone(),
+            store_endpoint: objects.endpoint_here(&own_store, &addresses),
+            store_region: own_store.region.clone(),
+            store_verify: own_store.verify,
+            root_access_key: own_store.access_key.clone(),
             ..job_policy(settings)
         };
         let runtime = LocalRuntime::open(data, runtime_options(settings, data)?);
         let runtime = runtime.map_err(|cause| StartError::File { what: "finding attempts".to_owned(), cause })?;
-        let ports = JobPorts { jobs: records.clone(), runtime, buckets: Arc::new(store.clone()), policy };
+        let ports = JobPorts { jobs: records.clone(), runtime, buckets: objects.buckets(), policy };
         let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
         let dispatcher = Arc::new(Dispatcher::new(records.clone(), cluster.clone(), clock, entropy, ports));
         let complain =
             |trouble: &str| tracing::warn!("what a service had in the object store was not tidied up: {trouble}");
         let furnished = Arc::new(Furnished::new(records.clone(), dispatcher.clone(), complain));
-        let own_store = OwnStore {
-            endpoint: addresses.public,
-            verify: true,
-            region,
-            access_key: root.access_key,
-            secret_key: root.secret_key,
-        };
-        Ok(Self { store, dispatcher, furnished, own_store })
+        Ok(Self { objects, dispatcher, furnished, own_store })
     }
 
     /// Finds again what was going on, then looks after it until the process ends.
@@ -108,18 +79,18 @@ impl Work {
             endpoint: self.own_store.endpoint.clone(),
             id: instance_id.to_owned(),
         };
-        tokio::spawn(take_uploads(self.store.clone(), self.dispatcher.clone(), teller));
-        tokio::spawn(keep_tidy(self.store.clone()));
+        tokio::spawn(take_uploads(self.objects.uploads(), self.dispatcher.clone(), teller));
+        self.objects.keep();
         Ok(())
     }
 
     pub(crate) async fn close(&self) {
-        self.store.close().await;
+        self.objects.close().await;
     }
 }
 
 /// Uploads become jobs. Each is settled when its job is stored, and told again until it is.
-async fn take_uploads(store: Store, dispatcher: Arc<Dispatcher>, teller: Teller) {
+async fn take_uploads(store: Arc<dyn Uploads>, dispatcher: Arc<Dispatcher>, teller: Teller) {
     loop {
         store.arrival().await;
         loop {
@@ -184,16 +155,6 @@ async fn take_upload(dispatcher: &Arc<Dispatcher>, teller: &Teller, event: &Obje
     taken.map(|_| event.id).map_err(|failure| failure.to_string())
 }
 
-async fn keep_tidy(store: Store) {
-    let mut ticks = tokio::time::interval(Duration::from_mins(10));
-    loop {
-        ticks.tick().await;
-        if let Err(error) = store.tick_tidy().await {
-            tracing::warn!("the object store could not be tidied up: {error}");
-        }
-    }
-}
-
 fn job_policy(settings: &Effective) -> JobPolicy {
     let seconds = |name: &str| Duration::from_secs(settings.count(name));
     JobPolicy {
@@ -229,42 +190,4 @@ fn runtime_options(settings: &Effective, data: &Path) -> Result<RuntimeOptions, 
         sender.closed().await;
     });
     Ok(RuntimeOptions { program, arguments: vec!["supervise".to_owned()], setup })
-}
-
-/// The administrator's keys: given, kept from an earlier start, or made now.
-fn root_keys(settings: &Effective, data: &Path) -> Result<Keys, StartError> {
-    let access_key = match settings.text("minio_access_key") {
-        "" => ROOT_KEY.to_owned(),
-        given => given.to_owned(),
-    };
-    let given = settings.secret("minio_secret_key");
-    if !given.is_blank() {
-        return Ok(Keys { access_key, secret_key: given });
-    }
-    let path = data.join("s3.secret");
-    let failed = |cause| StartError::File { what: format!("keeping {}", path.display()), cause };
-    let secret_key = match std::fs::read_to_string(&path) {
-        Ok(kept) => kept.trim().to_owned(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let made = uuid::Uuid::new_v4().simple().to_string();
-            crate::serve::write_private(&path, &made).map_err(failed)?;
-            made
-        }
-        Err(error) => return Err(failed(error)),
-    };
-    Ok(Keys { access_key, secret_key: Secret::new(secret_key) })
-}
-
-/// The store's secrets are sealed with the key of the data folder.
-struct RecordSeal(Arc<LocalStore>);
-
-impl oscar_store::Seal for RecordSeal {
-    fn seal(&self, plain: &[u8]) -> Result<Vec<u8>, SealError> {
-        self.0.seal_value("object-store", plain).map_err(|error| SealError(error.to_string()))
-    }
-
-    fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
-        let opened = self.0.open_value("object-store", sealed);
-        opened.ok_or_else(|| SealError("it was sealed with another key".to_owned()))
-    }
 }

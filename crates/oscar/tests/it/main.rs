@@ -15,6 +15,7 @@ mod keycloak;
 mod kill;
 mod leaks;
 mod manager;
+mod minio;
 mod published_clients;
 mod running;
 mod services;

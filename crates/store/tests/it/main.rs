@@ -4,6 +4,7 @@ mod child;
 mod client;
 mod support;
 
+mod conformance;
 mod crash;
 mod events;
 mod keys;

@@ -8,6 +8,7 @@ mod executors;
 mod federation;
 mod local;
 mod settings;
+mod store;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -66,6 +67,7 @@ const CHECKS: &[Check] = &[
     Check { title: "settings", look: |places| Box::pin(async { settings::check(places) }) },
     Check { title: "clusters", look: |places| Box::pin(clusters::check(places)) },
     Check { title: "this machine", look: |places| Box::pin(async { local::check(places) }) },
+    Check { title: "object store", look: |places| Box::pin(store::check(places)) },
     Check { title: "scripts", look: |_| Box::pin(executors::check()) },
 ];
 

@@ -12,6 +12,7 @@ pub(super) mod invoke;
 pub(super) mod jobs;
 pub(super) mod logs;
 pub(super) mod metrics;
+pub(super) mod notices;
 pub(super) mod prometheus;
 pub(super) mod services;
 mod usage;

@@ -107,6 +107,7 @@ impl World {
             limits: Limits { body: Duration::from_mins(1), answer, page: 70 },
             prints: Prints::default(),
             traffic: Arc::new(Traffic::new()),
+            notices: None,
         };
         Self { app: Arc::new(app), runtime, buckets }
     }
