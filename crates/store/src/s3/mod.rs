@@ -10,6 +10,7 @@ mod cors;
 mod endpoint;
 mod errors;
 mod guard;
+mod lent;
 mod list_api;
 mod multipart_api;
 mod object_api;
