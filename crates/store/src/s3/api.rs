@@ -7,13 +7,13 @@ use s3s::dto::{
     CopyObjectInput, CopyObjectOutput, CreateBucketInput, CreateBucketOutput, CreateMultipartUploadInput,
     CreateMultipartUploadOutput, DeleteBucketInput, DeleteBucketOutput, DeleteBucketTaggingInput,
     DeleteBucketTaggingOutput, DeleteObjectInput, DeleteObjectOutput, DeleteObjectTaggingInput,
-    DeleteObjectTaggingOutput, DeleteObjectsInput, DeleteObjectsOutput, GetBucketLocationInput,
-    GetBucketLocationOutput, GetBucketTaggingInput, GetBucketTaggingOutput, GetObjectInput, GetObjectOutput,
-    GetObjectTaggingInput, GetObjectTaggingOutput, HeadBucketInput, HeadBucketOutput, HeadObjectInput,
-    HeadObjectOutput, ListBucketsInput, ListBucketsOutput, ListMultipartUploadsInput, ListMultipartUploadsOutput,
-    ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput, ListPartsOutput,
-    PutBucketTaggingInput, PutBucketTaggingOutput, PutObjectInput, PutObjectOutput, PutObjectTaggingInput,
-    PutObjectTaggingOutput, UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
+    DeleteObjectTaggingOutput, GetBucketLocationInput, GetBucketLocationOutput, GetBucketTaggingInput,
+    GetBucketTaggingOutput, GetObjectInput, GetObjectOutput, GetObjectTaggingInput, GetObjectTaggingOutput,
+    HeadBucketInput, HeadBucketOutput, HeadObjectInput, HeadObjectOutput, ListBucketsInput, ListBucketsOutput,
+    ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectsInput, ListObjectsOutput, ListObjectsV2Input,
+    ListObjectsV2Output, ListPartsInput, ListPartsOutput, PutBucketTaggingInput, PutBucketTaggingOutput,
+    PutObjectInput, PutObjectOutput, PutObjectTaggingInput, PutObjectTaggingOutput, UploadPartCopyInput,
+    UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
@@ -90,7 +90,6 @@ operations! {
     put_object(PutObjectInput) -> PutObjectOutput = write_api;
     copy_object(CopyObjectInput) -> CopyObjectOutput = write_api;
     delete_object(DeleteObjectInput) -> DeleteObjectOutput = write_api;
-    delete_objects(DeleteObjectsInput) -> DeleteObjectsOutput = write_api;
     put_object_tagging(PutObjectTaggingInput) -> PutObjectTaggingOutput = write_api;
     delete_object_tagging(DeleteObjectTaggingInput) -> DeleteObjectTaggingOutput = write_api;
     create_multipart_upload(CreateMultipartUploadInput) -> CreateMultipartUploadOutput = multipart_api;

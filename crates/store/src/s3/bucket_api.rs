@@ -58,7 +58,16 @@ pub(super) async fn create_bucket(
     if input.object_lock_enabled_for_bucket == Some(true) {
         return Err(not_implemented("Locking objects"));
     }
-    if input.acl.as_ref().is_some_and(|acl| acl.as_str() != BucketCannedACL::PRIVATE) {
+    let grants = [
+        &input.grant_full_control,
+        &input.grant_read,
+        &input.grant_read_acp,
+        &input.grant_write,
+        &input.grant_write_acp,
+    ];
+    if input.acl.as_ref().is_some_and(|acl| acl.as_str() != BucketCannedACL::PRIVATE)
+        || grants.iter().any(|grant| grant.is_some())
+    {
         return Err(not_implemented("An access list of a bucket"));
     }
     let owner = caller.kind.as_owner().ok_or(Refusal::Denied)?;

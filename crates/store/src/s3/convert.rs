@@ -223,7 +223,10 @@ macro_rules! refuse_extras {
         {
             return Err($crate::s3::convert::not_implemented("Locking objects"));
         }
-        if input.acl.as_ref().is_some_and(|acl| !matches!(acl.as_str(), "private" | "bucket-owner-full-control")) {
+        let grants = [&input.grant_full_control, &input.grant_read, &input.grant_read_acp, &input.grant_write_acp];
+        if input.acl.as_ref().is_some_and(|acl| !matches!(acl.as_str(), "private" | "bucket-owner-full-control"))
+            || grants.iter().any(|grant| grant.is_some())
+        {
             return Err($crate::s3::convert::not_implemented("An access list of a single object"));
         }
         if input.website_redirect_location.is_some() {

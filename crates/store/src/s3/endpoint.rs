@@ -18,7 +18,8 @@ use tracing::subscriber::NoSubscriber;
 
 use super::api::Api;
 use super::auth::StoredKeys;
-use super::{cors, guard, lent, rechunk};
+use super::delete_route::DeleteRoute;
+use super::{cors, guard, lent, rechunk, subresource};
 use crate::store::Store;
 
 /// Who is on the other end, as the listener knows it. To be put into a request's extensions.
@@ -39,6 +40,7 @@ impl Store {
     pub fn service(&self) -> Endpoint {
         let mut builder = S3ServiceBuilder::new(Api::new(self.clone()));
         builder.set_auth(StoredKeys::new(self.clone()));
+        builder.set_route(DeleteRoute(Api::new(self.clone())));
         Endpoint { service: builder.build(), requests: Arc::default() }
     }
 }
@@ -80,7 +82,8 @@ impl Endpoint {
     }
 
     async fn serve(&self, request: Request<Body>) -> Response<Body> {
-        let request = match guard::check(&request) {
+        let checked = guard::check(&request).and_then(|()| subresource::check(request.method(), request.uri()));
+        let request = match checked {
             Ok(()) => rechunk::bound(request),
             Err(refusal) => return to_response(refusal),
         };

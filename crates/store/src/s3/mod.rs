@@ -7,6 +7,7 @@ mod bucket_api;
 pub(crate) mod checksums;
 mod convert;
 mod cors;
+mod delete_route;
 mod endpoint;
 mod errors;
 mod guard;
@@ -15,6 +16,7 @@ mod list_api;
 mod multipart_api;
 mod object_api;
 mod rechunk;
+mod subresource;
 mod write_api;
 
 pub use endpoint::{Endpoint, Peer};

@@ -65,7 +65,7 @@ fn compare(ours: &Transcript, theirs: &Transcript, known: &[Difference]) -> Vec<
         }
     }
     let stale = known.iter().flat_map(Difference::cases).filter(|case| !used.contains(case.at));
-    findings.extend(stale.map(|case| format!("{}\n    is explained, but no such difference", case.at)));
+    findings.extend(stale.map(|case| format!("{}\n    is explained, but is no difference: {}", case.at, case.why)));
     findings.dedup();
     findings
 }

@@ -10,13 +10,15 @@ pub(crate) struct Difference {
 
 pub(crate) struct Case {
     pub(crate) at: &'static str,
+    pub(crate) why: &'static str,
     store: &'static str,
     minio: &'static str,
 }
 
 impl Difference {
     pub(crate) fn cases(&self) -> impl Iterator<Item = Case> + use<> {
-        self.cases.iter().map(|(at, store, minio)| Case { at, store, minio })
+        let why = self.why;
+        self.cases.iter().map(move |(at, store, minio)| Case { at, why, store, minio })
     }
 }
 
@@ -74,6 +76,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "The store answers a verb that a resource does not have as everything that is left out.",
         cases: &[("verb.*", "501 NotImplemented", "400 BadRequest"), ("verb.HEAD./.status", "501", "400")],
+    },
+    Difference {
+        why: "The store refuses a part of a bucket or object that it does not know: else removing it would remove the \
+              whole.",
+        cases: &[("query.unknown-bucket", "501 NotImplemented", "200")],
     },
     Difference {
         why: "Tags may have letters of any alphabet; `aws:` is not for users; wrong ones are InvalidTag, too many \

@@ -6,4 +6,6 @@ mod support;
 
 mod answers;
 mod differences;
+mod left_out;
+mod round_trips;
 mod servers;

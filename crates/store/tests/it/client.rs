@@ -85,6 +85,13 @@ impl Client {
         self.call(Method::DELETE, url.as_str()).await
     }
 
+    /// Path and query of a request that would be heard.
+    pub(crate) fn address_to_delete(&self, bucket: &str, key: &str) -> String {
+        let bucket = self.bucket(bucket);
+        let url = DeleteObject::new(&bucket, Some(&self.credentials), key).sign(VALID);
+        format!("{}?{}", url.path(), url.query().unwrap_or_default())
+    }
+
     pub(crate) async fn list(&self, bucket: &str, prefix: &str) -> Answer {
         let bucket = self.bucket(bucket);
         let mut list = ListObjectsV2::new(&bucket, Some(&self.credentials));

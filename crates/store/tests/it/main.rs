@@ -11,3 +11,4 @@ mod memory;
 mod moves;
 mod objects;
 mod python;
+mod refused;
