@@ -120,6 +120,7 @@ async fn a_refusal_after_a_good_signature_ends_the_connection_too() {
         key: "a".repeat(1024),
         upload: true,
         content_type: None,
+        headers: std::collections::BTreeMap::new(),
         valid_for: Duration::from_mins(5),
     };
     let address = served.store.presign(&wanted).await.expect("an address");
