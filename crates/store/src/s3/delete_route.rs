@@ -80,15 +80,13 @@ fn spell_out(text: &str) -> String {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("&#") {
         whole.push_str(before);
-        match after.split_once(';').and_then(|(number, behind)| Some((far_character(number)?, behind))) {
-            Some((character, behind)) => {
-                whole.push(character);
-                rest = behind;
-            }
-            None => {
-                whole.push_str("&#");
-                rest = after;
-            }
+        let named = after.split_once(';').and_then(|(number, behind)| Some((far_character(number)?, behind)));
+        if let Some((character, behind)) = named {
+            whole.push(character);
+            rest = behind;
+        } else {
+            whole.push_str("&#");
+            rest = after;
         }
     }
     whole.push_str(rest);

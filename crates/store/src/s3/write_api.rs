@@ -158,7 +158,7 @@ pub(super) async fn copy_object(
 ) -> S3Result<S3Response<CopyObjectOutput>> {
     let origin = api.origin(&request)?;
     // The library does not read these two of a copy.
-    let on_target = conditions(read_tag(&request.headers, IF_MATCH)?, read_tag(&request.headers, IF_NONE_MATCH)?);
+    let on_target = conditions(read_tag(&request.headers, &IF_MATCH)?, read_tag(&request.headers, &IF_NONE_MATCH)?);
     let mut input = request.input;
     check_key(&input.key)?;
     refuse_extras!(input);
@@ -215,9 +215,9 @@ pub(super) async fn copy_object(
     Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..CopyObjectOutput::default() }))
 }
 
-fn read_tag(headers: &HeaderMap, name: HeaderName) -> S3Result<Option<ETagCondition>> {
+fn read_tag(headers: &HeaderMap, name: &HeaderName) -> S3Result<Option<ETagCondition>> {
     let invalid = || S3Error::with_message(S3ErrorCode::InvalidArgument, format!("The header {name} cannot be read."));
-    let Some(value) = headers.get(&name) else { return Ok(None) };
+    let Some(value) = headers.get(name) else { return Ok(None) };
     ETagCondition::parse_http_header(value.as_bytes()).map(Some).map_err(|_| invalid())
 }
 

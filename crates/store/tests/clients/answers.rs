@@ -45,24 +45,19 @@ fn compare(ours: &Transcript, theirs: &Transcript, known: &[Difference]) -> Vec<
     let mut findings = Vec::new();
     let mut used = BTreeSet::new();
     for label in labels.into_iter().filter(|label| ours.get(*label) != theirs.get(*label)) {
-        // An answer that is another one altogether is explained as a whole.
-        let places = [Some(label), label.rsplit_once('.').map(|(answer, _)| answer)];
+        let (answer, aspect) = label.rsplit_once('.').unwrap_or((label, ""));
         let explains = |place: &str| {
             let said = (summary(ours, place), summary(theirs, place));
             known.iter().flat_map(Difference::cases).find(|case| case.explains(place, (&said.0, &said.1)))
         };
-        match places.into_iter().flatten().find_map(explains) {
-            Some(case) => drop(used.insert(case.at)),
-            None => {
-                let place = if label.ends_with(".status") || label.ends_with(".code") { places[1] } else { None };
-                let place = place.unwrap_or(label);
-                findings.push(format!(
-                    "{place}\n    the store: {}\n    MinIO:     {}",
-                    summary(ours, place),
-                    summary(theirs, place)
-                ));
-            }
+        // An answer that is another one altogether is explained as a whole.
+        if let Some(case) = explains(label).or_else(|| explains(answer)) {
+            used.insert(case.at);
+            continue;
         }
+        let place = if matches!(aspect, "status" | "code") { answer } else { label };
+        let (ours, theirs) = (summary(ours, place), summary(theirs, place));
+        findings.push(format!("{place}\n    the store: {ours}\n    MinIO:     {theirs}"));
     }
     let stale = known.iter().flat_map(Difference::cases).filter(|case| !used.contains(case.at));
     findings.extend(stale.map(|case| format!("{}\n    is explained, but is no difference: {}", case.at, case.why)));

@@ -61,7 +61,7 @@ async fn exchange(served: &Served, head: &str, body: Vec<u8>) -> String {
 }
 
 /// Requests that would do harm if they were read as such: each removes the object.
-async fn mk_traps(served: &Served, bytes: usize) -> Vec<u8> {
+fn mk_traps(served: &Served, bytes: usize) -> Vec<u8> {
     let root = Client::root(served.address);
     let address = root.address_to_delete("data", "precious");
     let trap = format!("DELETE {address} HTTP/1.1\r\nHost: {}\r\n\r\n", served.address);
@@ -82,7 +82,7 @@ async fn the_body_of_a_refused_upload_is_never_a_request() {
     served.store.put_bytes("data", "precious", Bytes::from_static(b"kept"), "").await.expect("put");
     for bytes in [1, 5_000, 300_000, 12_000_000] {
         for (name, framing) in [("length", Framing::Length), ("chunks", Framing::Chunks)] {
-            let body = mk_traps(&served, bytes).await;
+            let body = mk_traps(&served, bytes);
             let head = format!(
                 "PUT /data/k HTTP/1.1\r\nHost: {}\r\nConnection: keep-alive\r\nAuthorization: {BAD}\r\n\
                  x-amz-date: 20260101T000000Z\r\nx-amz-content-sha256: UNSIGNED-PAYLOAD\r\n{}\r\n\r\n",
@@ -96,6 +96,12 @@ async fn the_body_of_a_refused_upload_is_never_a_request() {
     let kept = served.store.stat("data", "precious").await.expect("asked");
     assert!(kept.is_some(), "no trap was sprung");
     assert_eq!(served.store.stat("data", "k").await.expect("asked"), None);
+    // They are real: one of them by itself is heard.
+    let trap =
+        String::from_utf8(mk_traps(&served, 1)).expect("text").replacen("\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1);
+    let answer = exchange(&served, &trap, Vec::new()).await;
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    assert_eq!(served.store.stat("data", "precious").await.expect("asked"), None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,7 +131,7 @@ async fn a_refusal_after_a_good_signature_ends_the_connection_too() {
     };
     let address = served.store.presign(&wanted).await.expect("an address");
     let path = address.strip_prefix(&served.url()).expect("of this store");
-    let body = mk_traps(&served, 3_000_000).await;
+    let body = mk_traps(&served, 3_000_000);
     // The checksum is wrong, which is known at the end of the body; the other header was not
     // signed, which is known at once.
     for (header, status) in [("Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==", "400"), ("x-amz-meta-a: b", "403")] {
