@@ -48,8 +48,9 @@ pub(crate) fn from_dto(checksum: &Checksum) -> Checksums {
     declared!(checksum)
 }
 
-pub(super) fn from_trailers(trailers: &HeaderMap) -> Checksums {
-    let value = |name: &str| trailers.get(format!("x-amz-checksum-{name}"))?.to_str().ok().map(str::to_owned);
+/// What headers say, those before a body or those behind it.
+pub(super) fn from_headers(headers: &HeaderMap) -> Checksums {
+    let value = |name: &str| headers.get(format!("x-amz-checksum-{name}"))?.to_str().ok().map(str::to_owned);
     let values = ALGORITHMS.into_iter().filter_map(|name| Some((name.to_owned(), value(name)?)));
     Checksums { values: values.collect(), composite: false }
 }
@@ -109,7 +110,7 @@ fn length(algorithm: &str) -> Option<usize> {
 /// A trailer has to hold what was announced and no other checksum: else a body would be taken
 /// without having been compared with anything.
 pub(super) fn check_trailer(announced: &[&str], trailers: Option<&HeaderMap>) -> Result<(), Refusal> {
-    let sent = trailers.map(from_trailers).unwrap_or_default();
+    let sent = trailers.map(from_headers).unwrap_or_default();
     let sent: Vec<&str> = sent.values.keys().map(String::as_str).collect();
     let is_whole = announced.iter().all(|name| sent.contains(name)) && sent.iter().all(|name| announced.contains(name));
     if is_whole { Ok(()) } else { Err(Refusal::BadTrailer) }

@@ -3,6 +3,7 @@
 
 use http::{Extensions, HeaderMap, HeaderValue, Method, Uri, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use md5::{Digest as _, Md5};
 use percent_encoding::percent_decode_str;
 use s3s::dto::{Delete, DeleteObjectsInput};
 use s3s::path::{S3Path, parse_path_style};
@@ -11,7 +12,8 @@ use s3s::xml::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::api::Api;
-use super::write_api::delete_objects;
+use super::checksums::{check_said, compare, from_dto, from_headers, hasher};
+use super::write_api::{check_md5, delete_objects};
 use crate::intake::of_stream;
 
 /// A thousand keys at their longest, each byte written as a number.
@@ -37,6 +39,7 @@ impl S3Route for DeleteRoute {
             }
         })?;
         let body = body.to_bytes();
+        check_sums(&body, &request.headers)?;
         let delete = read(&body).ok_or_else(|| S3Error::new(S3ErrorCode::MalformedXML))?;
         let bucket = bucket_of(&request.uri).ok_or_else(|| S3Error::new(S3ErrorCode::InvalidBucketName))?;
         let input = DeleteObjectsInput {
@@ -56,6 +59,18 @@ impl S3Route for DeleteRoute {
         response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
         Ok(response)
     }
+}
+
+/// Compares the list with what its headers say of it.
+fn check_sums(body: &[u8], headers: &HeaderMap) -> S3Result<()> {
+    if let Some(said) = headers.get("content-md5") {
+        check_md5(said.to_str().unwrap_or_default(), &Md5::digest(body))?;
+    }
+    let said = from_headers(headers);
+    check_said(&said)?;
+    let mut hasher = hasher(said.values.keys().map(String::as_str));
+    hasher.update(body);
+    Ok(compare(&said, &from_dto(&hasher.finalize()))?)
 }
 
 fn bucket_of(uri: &Uri) -> Option<String> {

@@ -15,7 +15,7 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, TrailingHeaders
 
 use super::api::Api;
 use super::checksums::{
-    ALGORITHMS, announced, check_said, check_trailer, compare, declare, declared, from_dto, from_trailers, hasher,
+    ALGORITHMS, announced, check_said, check_trailer, compare, declare, declared, from_dto, from_headers, hasher,
     to_hex, type_of,
 };
 use super::convert::{
@@ -122,18 +122,21 @@ pub(super) fn verify(
     let sent = trailer.sent.and_then(|sent| sent.take());
     check_trailer(trailer.announced, sent.as_ref())?;
     if let Some(sent) = sent {
-        compare(&from_trailers(&sent), &found)?;
+        compare(&from_headers(&sent), &found)?;
     }
     if let Some(text) = content_md5 {
-        let md5 = STANDARD.decode(text).map_err(|_| S3Error::new(S3ErrorCode::InvalidDigest))?;
-        if md5.len() != received.md5.len() {
-            return Err(S3Error::new(S3ErrorCode::InvalidDigest));
-        }
-        if md5 != received.md5 {
-            return Err(Refusal::BadDigest("Content-MD5").into());
-        }
+        check_md5(text, &received.md5)?;
     }
     Ok(found)
+}
+
+/// Compares the MD5 of a body with what its header says.
+pub(super) fn check_md5(said: &str, found: &[u8]) -> S3Result<()> {
+    let said = STANDARD.decode(said).map_err(|_| S3Error::new(S3ErrorCode::InvalidDigest))?;
+    if said.len() != found.len() {
+        return Err(S3Error::new(S3ErrorCode::InvalidDigest));
+    }
+    if said == found { Ok(()) } else { Err(Refusal::BadDigest("Content-MD5").into()) }
 }
 
 /// Where a copy comes from.

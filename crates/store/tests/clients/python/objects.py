@@ -2,7 +2,7 @@
 
 import datetime
 
-from recorder import MIB, call, note, plain, quietly, s3, signed
+from recorder import MIB, call, md5, note, plain, quietly, s3, signed
 
 BODY = bytes(range(256)) * 4
 
@@ -200,6 +200,12 @@ def deletes():
     call("delete-many.too-many", s3.delete_objects, Bucket="deletes", Delete={"Objects": [{"Key": str(n)} for n in range(1001)]})
     call("delete-many.missing-bucket", s3.delete_objects, Bucket="not-there", Delete={"Objects": some})
     signed("delete-many.not-xml", "POST", "/deletes?delete", {"Content-MD5": "XUFAKrxLKna5cZ2REBfFkg=="}, b"hello")
+    many = b"<Delete><Object><Key>never there</Key></Object></Delete>"
+    signed("delete-many.wrong-md5", "POST", "/deletes?delete", {"Content-MD5": "XUFAKrxLKna5cZ2REBfFkg=="}, many)
+    signed("delete-many.wrong-sum", "POST", "/deletes?delete", {"x-amz-checksum-crc32": "AAAAAA=="}, many)
+    quietly(s3.put_object, Bucket="deletes", Key="🦀", Body=b".")
+    far = b"<Delete><Object><Key>&#129408;</Key></Object></Delete>"
+    signed("delete-many.as-numbers", "POST", "/deletes?delete", {"Content-MD5": md5(far)}, far)
     call("delete-many.left", s3.list_objects_v2, Bucket="deletes")
     call("delete-many.strange", s3.delete_objects, Bucket="deletes", Delete={"Objects": [{"Key": "a/../b"}, {"Key": "new\nline"}]})
     call("delete-many.lead", s3.delete_objects, Bucket="deletes", Delete={"Objects": [{"Key": "/lead"}]})

@@ -4,6 +4,7 @@ Each line is `label<TAB>value`: one aspect of one answer. Times, ids, tokens and
 by the word for them, bodies by their length and MD5.
 """
 
+import base64
 import datetime
 import hashlib
 import http.client
@@ -51,6 +52,10 @@ def note(label, value):
     assert label not in lines, f"{label} twice"
     lines.add(label)
     print(f"{label}\t{json.dumps(value, sort_keys=True, ensure_ascii=False)}", flush=True)
+
+
+def md5(body):
+    return base64.b64encode(hashlib.md5(body).digest()).decode()
 
 
 def sum_of(body):

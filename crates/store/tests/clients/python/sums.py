@@ -5,7 +5,7 @@ import hashlib
 import io
 import zlib
 
-from recorder import call, plain, quietly, s3, signed
+from recorder import call, md5, plain, quietly, s3, signed
 
 BODY = b"what is to be summed up"
 
@@ -39,10 +39,6 @@ ALGORITHMS = {
 
 def value(name, body):
     return base64.b64encode(ALGORITHMS[name](body)).decode()
-
-
-def md5(body):
-    return base64.b64encode(hashlib.md5(body).digest()).decode()
 
 
 def in_headers():
