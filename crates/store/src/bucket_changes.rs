@@ -99,6 +99,17 @@ pub(crate) fn set_tags(batch: &mut Batch<'_>, name: &str, tags: &BTreeMap<String
     Ok(())
 }
 
+/// The same for somebody, who must be allowed to.
+pub(crate) fn set_tags_as(
+    batch: &mut Batch<'_>,
+    caller: &Caller,
+    name: &str,
+    tags: &BTreeMap<String, String>,
+) -> Result<(), Failure> {
+    admit(batch, caller, name, Act::RemoveBucket)?;
+    set_tags(batch, name, tags)
+}
+
 /// As S3 removes one: only when it is empty.
 pub(crate) fn remove_empty(batch: &mut Batch<'_>, caller: &Caller, name: &str) -> Result<i64, Failure> {
     let entry = admit(batch, caller, name, Act::RemoveBucket)?;

@@ -61,6 +61,8 @@ pub(crate) enum Refusal {
     Denied,
     NoSuchBucket,
     NoSuchKey,
+    /// The object was replaced while it was being read.
+    Changed,
     NoSuchUpload,
     /// True when it is the caller's own.
     BucketExists(bool),
@@ -72,10 +74,14 @@ pub(crate) enum Refusal {
     KeyTooLong,
     BadPart,
     BadPartOrder,
+    /// Completing an upload without naming any part.
+    NoParts,
     PartTooSmall,
     TooLarge,
     /// The body ended early, or was cut.
     Incomplete,
+    /// The trailer of a body is not the one that was announced.
+    BadTrailer,
     /// The body is not what its signature or checksum says.
     BadDigest(&'static str),
     Invalid(String),
@@ -94,16 +100,17 @@ impl Refusal {
             Self::Store(error) => error,
             Self::NoSuchBucket | Self::NoSuchKey | Self::NoSuchUpload => StoreError::NotFound,
             Self::BucketExists(_) => StoreError::AlreadyExists,
-            Self::Condition | Self::BucketNotEmpty => StoreError::Conflict,
+            Self::Condition | Self::Changed | Self::BucketNotEmpty => StoreError::Conflict,
             Self::Denied => StoreError::Forbidden("the key does not allow it".to_owned()),
             Self::TooLarge => StoreError::Full("it is larger than an object may be".to_owned()),
             Self::BadBucketName => StoreError::Forbidden("this is no name for a bucket".to_owned()),
             Self::BadObjectName => StoreError::Forbidden("this is no name for an object".to_owned()),
             Self::KeyTooLong => StoreError::Forbidden("the name of the object has more than 1024 bytes".to_owned()),
-            Self::BadPart | Self::BadPartOrder | Self::PartTooSmall => {
+            Self::BadPart | Self::BadPartOrder | Self::NoParts | Self::PartTooSmall => {
                 StoreError::Forbidden("the parts are not those that were sent".to_owned())
             }
             Self::Incomplete => StoreError::Unavailable("the body was cut off".to_owned()),
+            Self::BadTrailer => StoreError::Forbidden("the trailer of the body cannot be read".to_owned()),
             Self::BadDigest(what) => StoreError::Forbidden(format!("the body does not match {what}")),
             Self::Invalid(why) => StoreError::Forbidden(why),
         }

@@ -93,7 +93,7 @@ where
 
 /// The library's errors of bodies have no public type; their names do not change without a test
 /// of ours noticing.
-fn of_stream(error: &StdError) -> Refusal {
+pub(crate) fn of_stream(error: &StdError) -> Refusal {
     let name = format!("{error:?}").to_lowercase();
     if name.contains("signature") {
         Refusal::BadDigest("its signature")

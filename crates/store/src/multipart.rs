@@ -245,7 +245,7 @@ pub(crate) fn complete(batch: &mut Batch<'_>, asked: &Completion) -> Result<Obje
 
 fn choose<'a>(stored: &'a [Part], asked: &[Named]) -> Result<Vec<&'a Part>, Refusal> {
     if asked.is_empty() {
-        return Err(Refusal::BadPart);
+        return Err(Refusal::NoParts);
     }
     if !asked.is_sorted_by(|a, b| a.number < b.number) {
         return Err(Refusal::BadPartOrder);

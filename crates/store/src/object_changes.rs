@@ -217,6 +217,8 @@ pub(crate) struct Source {
     pub(crate) bucket: String,
     pub(crate) key: String,
     pub(crate) conditions: ReadConditions,
+    /// Only this write of it, when something was found out about it before.
+    pub(crate) version: Option<i64>,
 }
 
 /// Conditions on what is read: `If-Match` and its kin.
@@ -283,6 +285,9 @@ pub(crate) fn read_source(batch: &Batch<'_>, source: &Source, caller: &Caller) -
     let bucket = admit(batch, caller, &source.bucket, Act::Read(&source.key))?;
     let from = find(&batch.sql, bucket.id, &source.key)?.ok_or(Refusal::NoSuchKey)?;
     source.conditions.check(&from.etag, from.modified).map_err(|_| Refusal::Condition)?;
+    if source.version.is_some_and(|version| version != from.version) {
+        return Err(Refusal::Changed.into());
+    }
     Ok(from)
 }
 

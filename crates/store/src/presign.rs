@@ -22,11 +22,17 @@ pub(crate) fn address(endpoint: &str, region: &str, secret: &Secret, wanted: &Pr
         if let Some(content_type) = content_type {
             put.headers_mut().insert("content-type", content_type);
         }
+        for (name, value) in &wanted.headers {
+            put.headers_mut().insert(name.as_str(), value.as_str());
+        }
         put.sign(wanted.valid_for)
     } else {
         let mut get = GetObject::new(&bucket, Some(&credentials), &wanted.key);
         if let Some(content_type) = content_type {
             get.query_mut().insert("response-content-type", content_type);
+        }
+        for (name, value) in &wanted.headers {
+            get.headers_mut().insert(name.as_str(), value.as_str());
         }
         get.sign(wanted.valid_for)
     };

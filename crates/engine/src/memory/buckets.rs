@@ -259,7 +259,9 @@ impl Buckets for MemoryBuckets {
     }
 
     async fn presign(&self, request: &Presign) -> Result<String, StoreError> {
-        Ok(format!("memory://{}/{}", request.bucket, request.key))
+        let headers: Vec<_> = request.headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let signed = if headers.is_empty() { String::new() } else { format!("?{}", headers.join("&")) };
+        Ok(format!("memory://{}/{}{signed}", request.bucket, request.key))
     }
 
     async fn subscribe(&self, subscription: &Subscription) -> Result<(), StoreError> {

@@ -69,7 +69,8 @@ pub trait Buckets: Send + Sync {
 
     async fn revoke(&self, access_key: &str) -> Result<(), StoreError>;
 
-    /// An address that lets its holder do one thing without a key.
+    /// An address that lets its holder do one thing without a key, and only with the headers
+    /// that it was signed for.
     async fn presign(&self, request: &Presign) -> Result<String, StoreError>;
 
     async fn subscribe(&self, subscription: &Subscription) -> Result<(), StoreError>;
@@ -201,6 +202,9 @@ pub struct Presign {
     pub key: String,
     pub upload: bool,
     pub content_type: Option<String>,
+    /// What else the holder has to send, as it is here; names in small letters. Whoever asks has
+    /// made sure that none of them changes what the address is for.
+    pub headers: BTreeMap<String, String>,
     pub valid_for: Duration,
 }
 

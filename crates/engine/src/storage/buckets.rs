@@ -7,6 +7,7 @@ use oscar_model::identity::{Owner, Principal, Subject};
 use oscar_model::service::Visibility;
 use oscar_model::service::storage::{BUCKET_RULE, is_bucket_name};
 
+use super::signed_headers;
 use super::wanted::Wanted;
 use crate::deploy::owner_of;
 use crate::failure::Failure;
@@ -92,6 +93,7 @@ impl Manager {
         if request.valid_for.is_zero() || request.valid_for > LONGEST_PRESIGNED {
             faults.push("expires_in", request.valid_for.as_secs().to_string(), "1 to 604800 seconds");
         }
+        signed_headers::check(request.upload, &request.headers, &mut faults);
         if !faults.is_empty() {
             return Err(Failure::Invalid(faults));
         }

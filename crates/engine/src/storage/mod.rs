@@ -2,6 +2,7 @@
 
 mod buckets;
 mod furnished;
+mod signed_headers;
 mod wanted;
 
 pub use buckets::BucketWish;

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput, CompleteMultipartUploadOutput,
     CopyObjectInput, CopyObjectOutput, CreateBucketInput, CreateBucketOutput, CreateMultipartUploadInput,
-    CreateMultipartUploadOutput, DeleteBucketInput, DeleteBucketOutput, DeleteObjectInput, DeleteObjectOutput,
-    DeleteObjectTaggingInput, DeleteObjectTaggingOutput, DeleteObjectsInput, DeleteObjectsOutput,
-    GetBucketLocationInput, GetBucketLocationOutput, GetObjectInput, GetObjectOutput, GetObjectTaggingInput,
-    GetObjectTaggingOutput, HeadBucketInput, HeadBucketOutput, HeadObjectInput, HeadObjectOutput, ListBucketsInput,
-    ListBucketsOutput, ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectsInput, ListObjectsOutput,
-    ListObjectsV2Input, ListObjectsV2Output, ListPartsInput, ListPartsOutput, PutObjectInput, PutObjectOutput,
-    PutObjectTaggingInput, PutObjectTaggingOutput, UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput,
-    UploadPartOutput,
+    CreateMultipartUploadOutput, DeleteBucketInput, DeleteBucketOutput, DeleteBucketTaggingInput,
+    DeleteBucketTaggingOutput, DeleteObjectInput, DeleteObjectOutput, DeleteObjectTaggingInput,
+    DeleteObjectTaggingOutput, GetBucketLocationInput, GetBucketLocationOutput, GetBucketTaggingInput,
+    GetBucketTaggingOutput, GetObjectInput, GetObjectOutput, GetObjectTaggingInput, GetObjectTaggingOutput,
+    HeadBucketInput, HeadBucketOutput, HeadObjectInput, HeadObjectOutput, ListBucketsInput, ListBucketsOutput,
+    ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectsInput, ListObjectsOutput, ListObjectsV2Input,
+    ListObjectsV2Output, ListPartsInput, ListPartsOutput, PutBucketTaggingInput, PutBucketTaggingOutput,
+    PutObjectInput, PutObjectOutput, PutObjectTaggingInput, PutObjectTaggingOutput, UploadPartCopyInput,
+    UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
@@ -77,6 +78,9 @@ operations! {
     create_bucket(CreateBucketInput) -> CreateBucketOutput = bucket_api;
     delete_bucket(DeleteBucketInput) -> DeleteBucketOutput = bucket_api;
     head_bucket(HeadBucketInput) -> HeadBucketOutput = bucket_api;
+    get_bucket_tagging(GetBucketTaggingInput) -> GetBucketTaggingOutput = bucket_api;
+    put_bucket_tagging(PutBucketTaggingInput) -> PutBucketTaggingOutput = bucket_api;
+    delete_bucket_tagging(DeleteBucketTaggingInput) -> DeleteBucketTaggingOutput = bucket_api;
     get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput = bucket_api;
     list_objects(ListObjectsInput) -> ListObjectsOutput = list_api;
     list_objects_v2(ListObjectsV2Input) -> ListObjectsV2Output = list_api;
@@ -86,7 +90,6 @@ operations! {
     put_object(PutObjectInput) -> PutObjectOutput = write_api;
     copy_object(CopyObjectInput) -> CopyObjectOutput = write_api;
     delete_object(DeleteObjectInput) -> DeleteObjectOutput = write_api;
-    delete_objects(DeleteObjectsInput) -> DeleteObjectsOutput = write_api;
     put_object_tagging(PutObjectTaggingInput) -> PutObjectTaggingOutput = write_api;
     delete_object_tagging(DeleteObjectTaggingInput) -> DeleteObjectTaggingOutput = write_api;
     create_multipart_upload(CreateMultipartUploadInput) -> CreateMultipartUploadOutput = multipart_api;

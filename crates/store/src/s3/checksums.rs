@@ -1,8 +1,11 @@
 //! Checksums beside the MD5, as headers, as trailers and as they are kept.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use s3s::checksum::ChecksumHasher;
 use s3s::dto::{Checksum, ChecksumType};
+use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use crate::error::Refusal;
 use crate::record::Checksums;
@@ -45,8 +48,9 @@ pub(crate) fn from_dto(checksum: &Checksum) -> Checksums {
     declared!(checksum)
 }
 
-pub(super) fn from_trailers(trailers: &HeaderMap) -> Checksums {
-    let value = |name: &str| trailers.get(format!("x-amz-checksum-{name}"))?.to_str().ok().map(str::to_owned);
+/// What headers say, those before a body or those behind it.
+pub(super) fn from_headers(headers: &HeaderMap) -> Checksums {
+    let value = |name: &str| headers.get(format!("x-amz-checksum-{name}"))?.to_str().ok().map(str::to_owned);
     let values = ALGORITHMS.into_iter().filter_map(|name| Some((name.to_owned(), value(name)?)));
     Checksums { values: values.collect(), composite: false }
 }
@@ -73,6 +77,43 @@ pub(crate) fn hasher<'a>(names: impl IntoIterator<Item = &'a str>) -> ChecksumHa
         }
     }
     hasher
+}
+
+/// At most one may be said, and it has to be one.
+pub(super) fn check_said(said: &Checksums) -> S3Result<()> {
+    let invalid = |message: String| Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
+    if said.values.len() > 1 {
+        return invalid(
+            "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.".to_owned(),
+        );
+    }
+    let is_value = |(name, value): (&String, &String)| {
+        let bytes = STANDARD.decode(value).ok().map(|bytes| bytes.len());
+        bytes.is_some() && bytes == length(name)
+    };
+    match said.values.iter().find(|one| !is_value(*one)) {
+        Some((name, _)) => invalid(format!("Value for x-amz-checksum-{name} header is invalid.")),
+        None => Ok(()),
+    }
+}
+
+fn length(algorithm: &str) -> Option<usize> {
+    match algorithm {
+        "crc32" | "crc32c" => Some(4),
+        "crc64nvme" => Some(8),
+        "sha1" => Some(20),
+        "sha256" => Some(32),
+        _ => None,
+    }
+}
+
+/// A trailer has to hold what was announced and no other checksum: else a body would be taken
+/// without having been compared with anything.
+pub(super) fn check_trailer(announced: &[&str], trailers: Option<&HeaderMap>) -> Result<(), Refusal> {
+    let sent = trailers.map(from_headers).unwrap_or_default();
+    let sent: Vec<&str> = sent.values.keys().map(String::as_str).collect();
+    let is_whole = announced.iter().all(|name| sent.contains(name)) && sent.iter().all(|name| announced.contains(name));
+    if is_whole { Ok(()) } else { Err(Refusal::BadTrailer) }
 }
 
 /// Everything that was said has to be so.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use http::StatusCode;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use s3s::dto::{ETag, ETagCondition, EncodingType, Metadata, Tag as S3Tag, Timestamp, TimestampFormat};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
+use super::errors::custom;
 use crate::object_changes::{Conditions, ReadConditions, Tag};
 use crate::record::{About, from_millis};
 
@@ -13,9 +15,16 @@ use crate::record::{About, from_millis};
 const IN_LISTS: AsciiSet =
     NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/').remove(b'*');
 
-pub(super) fn encoder(encoding: Option<&EncodingType>) -> impl Fn(&str) -> String + use<> {
-    let is_url = encoding.is_some_and(|encoding| encoding.as_str() == EncodingType::URL);
-    move |text| if is_url { utf8_percent_encode(text, &IN_LISTS).to_string() } else { text.to_owned() }
+pub(super) fn encoder(encoding: Option<&EncodingType>) -> S3Result<impl Fn(&str) -> String + use<>> {
+    let is_url = match encoding.map(EncodingType::as_str) {
+        None | Some("") => false,
+        Some(EncodingType::URL) => true,
+        Some(_) => {
+            let message = "Invalid Encoding Method specified in Request";
+            return Err(S3Error::with_message(S3ErrorCode::InvalidArgument, message));
+        }
+    };
+    Ok(move |text: &str| if is_url { utf8_percent_encode(text, &IN_LISTS).to_string() } else { text.to_owned() })
 }
 
 pub(super) fn etag(text: &str) -> ETag {
@@ -129,29 +138,53 @@ pub(super) fn encoding(given: Option<String>) -> Option<String> {
 fn tags_of_header(text: &str) -> S3Result<BTreeMap<String, String>> {
     let decode =
         |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8().map(std::borrow::Cow::into_owned);
+    let unreadable = || {
+        let message = "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates.";
+        S3Error::with_message(S3ErrorCode::InvalidArgument, message)
+    };
+    if !is_escaped(text) {
+        return Err(unreadable());
+    }
     let mut tags = Vec::new();
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        tags.push((decode(name).map_err(|_| bad_tag())?, decode(value).map_err(|_| bad_tag())?));
+        tags.push((decode(name).map_err(|_| unreadable())?, decode(value).map_err(|_| unreadable())?));
     }
-    check_tags(tags)
+    check_tags(tags, MOST_OBJECT_TAGS)
 }
 
-pub(super) fn tags_of_set(set: Vec<S3Tag>) -> S3Result<BTreeMap<String, String>> {
-    check_tags(set.into_iter().map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default())).collect())
+/// S3's limits.
+pub(super) const MOST_OBJECT_TAGS: usize = 10;
+pub(super) const MOST_BUCKET_TAGS: usize = 50;
+
+pub(super) fn tags_of_set(set: Vec<S3Tag>, most: usize) -> S3Result<BTreeMap<String, String>> {
+    let pair = |tag: S3Tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default());
+    check_tags(set.into_iter().map(pair).collect(), most)
+}
+
+/// Whether every `%` has its two digits.
+fn is_escaped(text: &str) -> bool {
+    let is_escape = |rest: &str| rest.len() >= 2 && rest.as_bytes()[..2].iter().all(u8::is_ascii_hexdigit);
+    text.split('%').skip(1).all(is_escape)
 }
 
 pub(super) fn to_tag_set(tags: &BTreeMap<String, String>) -> Vec<S3Tag> {
     tags.iter().map(|(key, value)| S3Tag { key: Some(key.clone()), value: Some(value.clone()) }).collect()
 }
 
-/// S3's limits: ten tags, names of 128 and values of 256 characters.
-fn check_tags(tags: Vec<(String, String)>) -> S3Result<BTreeMap<String, String>> {
+/// S3's rules: names of 128 and values of 256 characters, and which; `aws:` is not for users.
+fn check_tags(tags: Vec<(String, String)>, most: usize) -> S3Result<BTreeMap<String, String>> {
     let count = tags.len();
-    let fits = |(name, value): &(String, String)| {
-        !name.is_empty() && name.chars().count() <= 128 && value.chars().count() <= 256
+    if count > most {
+        let message = format!("There cannot be more than {most} tags.");
+        return Err(custom("BadRequest", StatusCode::BAD_REQUEST, &message));
+    }
+    let may_be = |sign: char| sign.is_alphanumeric() || sign.is_whitespace() || "+-=._:/@".contains(sign);
+    let fits = |text: &str, most: usize| text.chars().count() <= most && text.chars().all(may_be);
+    let is_good = |(name, value): &(String, String)| {
+        !name.is_empty() && fits(name, 128) && fits(value, 256) && !name.to_ascii_lowercase().starts_with("aws:")
     };
-    if count > 10 || !tags.iter().all(fits) {
+    if !tags.iter().all(is_good) {
         return Err(bad_tag());
     }
     let tags: BTreeMap<String, String> = tags.into_iter().collect();
@@ -159,7 +192,10 @@ fn check_tags(tags: Vec<(String, String)>) -> S3Result<BTreeMap<String, String>>
 }
 
 fn bad_tag() -> S3Error {
-    S3Error::with_message(S3ErrorCode::InvalidTag, "The tags are more than ten, too long, doubled or cannot be read.")
+    S3Error::with_message(
+        S3ErrorCode::InvalidTag,
+        "A tag is too long, given twice, or has characters that tags cannot have.",
+    )
 }
 
 pub(super) fn not_implemented(what: &'static str) -> S3Error {
@@ -187,7 +223,10 @@ macro_rules! refuse_extras {
         {
             return Err($crate::s3::convert::not_implemented("Locking objects"));
         }
-        if input.acl.as_ref().is_some_and(|acl| !matches!(acl.as_str(), "private" | "bucket-owner-full-control")) {
+        let grants = [&input.grant_full_control, &input.grant_read, &input.grant_read_acp, &input.grant_write_acp];
+        if input.acl.as_ref().is_some_and(|acl| !matches!(acl.as_str(), "private" | "bucket-owner-full-control"))
+            || grants.iter().any(|grant| grant.is_some())
+        {
             return Err($crate::s3::convert::not_implemented("An access list of a single object"));
         }
         if input.website_redirect_location.is_some() {
@@ -207,17 +246,20 @@ mod tests {
 
     #[test]
     fn names_in_lists_are_written_so_that_every_client_reads_them() {
-        let url = encoder(Some(&EncodingType::from_static(EncodingType::URL)));
+        let url = encoder(Some(&EncodingType::from_static(EncodingType::URL))).expect("known");
         assert_eq!(url("a b+c%/ä*~"), "a%20b%2Bc%25/%C3%A4*~");
-        assert_eq!(encoder(None)("a b+"), "a b+");
+        assert_eq!(encoder(None).expect("nothing to know")("a b+"), "a b+");
+        assert!(encoder(Some(&EncodingType::from_static("base64"))).is_err());
     }
 
     #[test]
     fn tags_in_a_header_are_a_query() {
-        let tags = tags_of_header("a=1&b+c=d%26e&f=").expect("tags");
-        let wanted = [("a", "1"), ("b c", "d&e"), ("f", "")];
+        let tags = tags_of_header("a=1&b+c=d%2Be%C3%A4&f=").expect("tags");
+        let wanted = [("a", "1"), ("b c", "d+eä"), ("f", "")];
         assert_eq!(tags, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-        for bad in ["a=1&a=2", "=1", "a=%ff", &format!("a={}", "x".repeat(257))] {
+        for bad in
+            ["a=1&a=2", "=1", "a=%ff", "a=%zz", "a=%2", "aws:a=1", "a=%3Cb%3E", &format!("a={}", "x".repeat(257))]
+        {
             assert!(tags_of_header(bad).is_err(), "{bad}");
         }
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, EXPECT, TRANSFER_ENCODING};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{Body, StdError};
@@ -18,7 +18,8 @@ use tracing::subscriber::NoSubscriber;
 
 use super::api::Api;
 use super::auth::StoredKeys;
-use super::{cors, guard, rechunk};
+use super::delete_route::DeleteRoute;
+use super::{cors, guard, lent, rechunk, subresource};
 use crate::store::Store;
 
 /// Who is on the other end, as the listener knows it. To be put into a request's extensions.
@@ -39,6 +40,7 @@ impl Store {
     pub fn service(&self) -> Endpoint {
         let mut builder = S3ServiceBuilder::new(Api::new(self.clone()));
         builder.set_auth(StoredKeys::new(self.clone()));
+        builder.set_route(DeleteRoute(Api::new(self.clone())));
         Endpoint { service: builder.build(), requests: Arc::default() }
     }
 }
@@ -46,16 +48,29 @@ impl Store {
 impl Endpoint {
     async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let origin = request.headers().contains_key(http::header::ORIGIN);
-        // Part of a refused body may still be on its way; on a connection that stays open it would
-        // be read as the beginning of the next request.
+        let is_head = request.method() == Method::HEAD;
+        let is_waiting = request.headers().contains_key(EXPECT);
         let has_body = request.version() <= Version::HTTP_11
             && [CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING]
                 .iter()
                 .any(|name| request.headers().get(name).is_some_and(|value| value != "0"));
+        let (head, body) = request.into_parts();
+        let (lent, lender) = lent::lend(body);
+        let request = Request::from_parts(head, Body::http_body_unsync(lent));
         let mut response =
             if request.method() == Method::OPTIONS { cors::preflight(&request) } else { self.serve(request).await };
         if has_body && !response.status().is_success() {
+            // Part of a refused body may still be on its way; on a connection that stays open it
+            // would be read as the beginning of the next request. And a client that is still
+            // sending would lose the answer with the connection.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            if !is_waiting || lender.is_begun() {
+                lender.throw_away().await;
+            }
+        }
+        // The library has only one status for looking at an object.
+        if is_head && response.status() == StatusCode::OK && response.headers().contains_key(CONTENT_RANGE) {
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
         }
         if origin {
             cors::allow(response.headers_mut());
@@ -67,7 +82,8 @@ impl Endpoint {
     }
 
     async fn serve(&self, request: Request<Body>) -> Response<Body> {
-        let request = match guard::check(&request) {
+        let checked = guard::check(&request).and_then(|()| subresource::check(request.method(), request.uri()));
+        let request = match checked {
             Ok(()) => rechunk::bound(request),
             Err(refusal) => return to_response(refusal),
         };

@@ -13,6 +13,10 @@ impl From<Refusal> for S3Error {
             Refusal::Denied => say(S3ErrorCode::AccessDenied, "Access Denied.".to_owned()),
             Refusal::NoSuchBucket => say(S3ErrorCode::NoSuchBucket, "The specified bucket does not exist".to_owned()),
             Refusal::NoSuchKey => say(S3ErrorCode::NoSuchKey, "The specified key does not exist.".to_owned()),
+            Refusal::Changed => say(
+                S3ErrorCode::OperationAborted,
+                "The object was replaced while it was being copied. Try again.".to_owned(),
+            ),
             Refusal::NoSuchUpload => say(
                 S3ErrorCode::NoSuchUpload,
                 "The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have \
@@ -44,6 +48,7 @@ impl From<Refusal> for S3Error {
                 "The list of parts was not in ascending order. The parts list must be specified in order by part number."
                     .to_owned(),
             ),
+            Refusal::NoParts => say(S3ErrorCode::InvalidRequest, "You must specify at least one part".to_owned()),
             Refusal::PartTooSmall => say(
                 S3ErrorCode::EntityTooSmall,
                 "Your proposed upload is smaller than the minimum allowed object size.".to_owned(),
@@ -55,6 +60,11 @@ impl From<Refusal> for S3Error {
             Refusal::Incomplete => say(
                 S3ErrorCode::IncompleteBody,
                 "You did not provide the number of bytes specified by the Content-Length HTTP header.".to_owned(),
+            ),
+            Refusal::BadTrailer => custom(
+                "MalformedTrailerError",
+                StatusCode::BAD_REQUEST,
+                "The trailer of the body is not the one that was announced, or cannot be read.",
             ),
             Refusal::BadDigest("its signature") => Self::new(S3ErrorCode::SignatureDoesNotMatch),
             Refusal::BadDigest("x-amz-content-sha256") => custom(
@@ -81,7 +91,7 @@ fn of_store(error: StoreError) -> S3Error {
     }
 }
 
-fn custom(code: &'static str, status: StatusCode, message: &str) -> S3Error {
+pub(super) fn custom(code: &'static str, status: StatusCode, message: &str) -> S3Error {
     let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), message.to_owned());
     error.set_status_code(status);
     error

@@ -29,7 +29,7 @@ pub(super) async fn list_objects(
         limit: limit(input.max_keys)?,
     };
     let page = page(api, &caller, &input.bucket, query.clone()).await?;
-    let encode = encoder(input.encoding_type.as_ref());
+    let encode = encoder(input.encoding_type.as_ref())?;
     let owner = Some(page.owner.clone());
     Ok(S3Response::new(ListObjectsOutput {
         name: Some(input.bucket),
@@ -64,7 +64,7 @@ pub(super) async fn list_objects_v2(
         limit: limit(input.max_keys)?,
     };
     let page = page(api, &caller, &input.bucket, query.clone()).await?;
-    let encode = encoder(input.encoding_type.as_ref());
+    let encode = encoder(input.encoding_type.as_ref())?;
     let owner = Some(page.owner.clone()).filter(|_| input.fetch_owner == Some(true));
     let count = page.listed.objects.len() + page.listed.prefixes.len();
     Ok(S3Response::new(ListObjectsV2Output {
@@ -126,7 +126,7 @@ fn limit(asked: Option<i32>) -> S3Result<usize> {
 }
 
 fn read_token(token: &str) -> S3Result<String> {
-    let bytes = URL_SAFE_NO_PAD.decode(token).ok();
+    let bytes = URL_SAFE_NO_PAD.decode(token).ok().filter(|bytes| !bytes.is_empty());
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| {
         S3Error::with_message(S3ErrorCode::InvalidArgument, "The continuation token provided is incorrect")
     })

@@ -3,18 +3,19 @@
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType,
     CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart, CopyPartResult,
-    CreateMultipartUploadInput, CreateMultipartUploadOutput, ETag, ListMultipartUploadsInput,
-    ListMultipartUploadsOutput, ListPartsInput, ListPartsOutput, MultipartUpload, Part, Range, StorageClass,
+    CreateMultipartUploadInput, CreateMultipartUploadOutput, ETag, Initiator, ListMultipartUploadsInput,
+    ListMultipartUploadsOutput, ListPartsInput, ListPartsOutput, MultipartUpload, Owner, Part, Range, StorageClass,
     UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::api::Api;
-use super::checksums::{announced, declare, declared, hasher, to_hex, type_of};
+use super::checksums::{announced, check_said, declare, declared, hasher, to_hex, type_of};
 use super::convert::{about_of, conditions, encoder, etag, read_conditions, refuse_extras, timestamp};
-use super::write_api::{LARGEST_BODY, source_of, take_body, verify};
+use super::write_api::{LARGEST_BODY, Trailer, source_of, take_body, verify};
 use crate::access::{Act, Caller};
 use crate::content::ContentStream;
+use crate::directory::BucketEntry;
 use crate::error::Refusal;
 use crate::intake::Plan;
 use crate::multipart::{self, Completion, MOST_PARTS, Named, NewPart, Upload};
@@ -88,11 +89,14 @@ pub(super) async fn upload_part(
     check_number(input.part_number)?;
     let upload = open_upload(api, &caller, &input.bucket, &input.key, &input.upload_id).await?;
     let said = declared!(input);
-    let algorithms = said.values.keys().map(String::as_str).chain(announced).chain(upload.algorithm.as_deref());
+    check_said(&said)?;
+    let algorithms =
+        said.values.keys().map(String::as_str).chain(announced.iter().copied()).chain(upload.algorithm.as_deref());
     // Parts are always files: completing an upload names them and copies nothing.
     let plan = Plan { limit: LARGEST_BODY, inline: 0, hasher: hasher(algorithms) };
     let received = take_body(api, input.body.take(), input.content_length, plan).await?;
-    let checksums = verify(&received, &said, request.trailing_headers.take(), input.content_md5.as_deref())?;
+    let trailer = Trailer { announced: &announced, sent: request.trailing_headers.take() };
+    let checksums = verify(&received, &said, trailer, input.content_md5.as_deref())?;
     let mut output = UploadPartOutput { e_tag: Some(etag(&to_hex(&received.md5))), ..UploadPartOutput::default() };
     declare!(output, checksums);
     let part = NewPart {
@@ -127,12 +131,9 @@ pub(super) async fn upload_part_copy(
         input.copy_source_if_unmodified_since.as_ref(),
     );
     wanted.check(&object.etag, object.modified).map_err(|_| Refusal::Condition)?;
-    let range = match input.copy_source_range.as_deref().map(Range::parse) {
+    let range = match input.copy_source_range.as_deref() {
         None => 0..object.bytes,
-        Some(Ok(range @ Range::Int { last: Some(last), .. })) if last < object.bytes => {
-            range.check(object.bytes).map_err(|_| S3Error::new(S3ErrorCode::InvalidRange))?
-        }
-        Some(_) => return Err(S3Error::new(S3ErrorCode::InvalidRange)),
+        Some(text) => copied_range(text, object.bytes)?,
     };
     let stream = ContentStream::new(&api.store.inner.files, place, range, None);
     let stream = futures::TryStreamExt::map_err(stream, s3s::StdError::from);
@@ -154,6 +155,19 @@ pub(super) async fn upload_part_copy(
     let modified = writer.submit(move |batch| multipart::put_part(batch, &caller, (&bucket, &key), &part)).await?;
     result.last_modified = Some(timestamp(modified));
     Ok(S3Response::new(UploadPartCopyOutput { copy_part_result: Some(result), ..UploadPartCopyOutput::default() }))
+}
+
+/// Only a first and a last byte, both of the source.
+fn copied_range(text: &str, bytes: u64) -> S3Result<std::ops::Range<u64>> {
+    let invalid = |message: String| S3Error::with_message(S3ErrorCode::InvalidArgument, message);
+    match Range::parse(text) {
+        Ok(Range::Int { first, .. }) if first >= bytes => Err(S3Error::new(S3ErrorCode::InvalidRange)),
+        Ok(Range::Int { first, last: Some(last) }) if last < bytes => Ok(first..last + 1),
+        Ok(Range::Int { last: Some(_), .. }) => {
+            Err(invalid(format!("Range specified is not valid for source object of size: {bytes}")))
+        }
+        _ => Err(invalid("The x-amz-copy-source-range value must be of the form bytes=first-last".to_owned())),
+    }
 }
 
 pub(super) async fn complete_multipart_upload(
@@ -214,12 +228,15 @@ pub(super) async fn list_parts(api: &Api, request: S3Request<ListPartsInput>) ->
     let caller = api.caller(&request)?;
     let input = request.input;
     let upload = open_upload(api, &caller, &input.bucket, &input.key, &input.upload_id).await?;
+    let entry = api.enter(&caller, &input.bucket, Act::Write(&input.key))?;
+    let owner = owner_of(&entry);
     let id = input.upload_id.clone();
     let stored = api.store.read(move |connection| multipart::parts(connection, &id)).await.map_err(Refusal::from)?;
     let marker = input.part_number_marker.unwrap_or(0);
     let limit = input.max_parts.map_or(LONGEST_PAGE, |most| usize::try_from(most).unwrap_or(0).min(LONGEST_PAGE));
     let mut rest: Vec<_> = stored.into_iter().filter(|part| part.number > marker).collect();
-    let is_truncated = rest.len() > limit;
+    // A page of nothing is no way to go on.
+    let is_truncated = rest.len() > limit && limit > 0;
     rest.truncate(limit);
     let next = rest.last().map(|part| part.number).filter(|_| is_truncated);
     let parts = rest.into_iter().map(|part| {
@@ -243,7 +260,10 @@ pub(super) async fn list_parts(api: &Api, request: S3Request<ListPartsInput>) ->
         is_truncated: Some(is_truncated),
         parts: Some(parts.collect()),
         storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+        checksum_type: upload.algorithm.as_ref().map(|_| kind_of(upload.composite)),
         checksum_algorithm: upload.algorithm.map(|name| ChecksumAlgorithm::from(name.to_ascii_uppercase())),
+        owner: Some(owner.clone()),
+        initiator: Some(Initiator { id: owner.id, display_name: owner.display_name }),
         ..ListPartsOutput::default()
     }))
 }
@@ -255,7 +275,8 @@ pub(super) async fn list_multipart_uploads(
     let caller = api.caller(&request)?;
     let input = request.input;
     let prefix = input.prefix.clone().unwrap_or_default();
-    let bucket = api.enter(&caller, &input.bucket, Act::List(&prefix))?.id;
+    let entry = api.enter(&caller, &input.bucket, Act::List(&prefix))?;
+    let (bucket, owner) = (entry.id, owner_of(&entry));
     let limit = input.max_uploads.map_or(LONGEST_PAGE, |most| usize::try_from(most).unwrap_or(0).min(LONGEST_PAGE));
     let after = (input.key_marker.clone().unwrap_or_default(), input.upload_id_marker.clone().unwrap_or_default());
     // A marker without an upload means everything behind that key.
@@ -265,15 +286,17 @@ pub(super) async fn list_multipart_uploads(
         .store
         .read(move |connection| multipart::list_uploads(connection, bucket, &wanted, (&from.0, &from.1), limit + 1));
     let mut found = found.await.map_err(Refusal::from)?;
-    let is_truncated = found.len() > limit;
+    let is_truncated = found.len() > limit && limit > 0;
     found.truncate(limit);
-    let encode = encoder(input.encoding_type.as_ref());
+    let encode = encoder(input.encoding_type.as_ref())?;
     let last = found.last().filter(|_| is_truncated).cloned();
     let uploads = found.into_iter().map(|upload| MultipartUpload {
         key: Some(encode(&upload.key)),
         initiated: Some(timestamp(upload.started)),
         upload_id: Some(upload.id),
         storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+        owner: Some(owner.clone()),
+        initiator: Some(Initiator { id: owner.id.clone(), display_name: owner.display_name.clone() }),
         ..MultipartUpload::default()
     });
     let uploads = uploads.collect();
@@ -290,6 +313,12 @@ pub(super) async fn list_multipart_uploads(
         encoding_type: input.encoding_type,
         ..ListMultipartUploadsOutput::default()
     }))
+}
+
+/// Uploads are the business of whoever has the bucket.
+fn owner_of(entry: &BucketEntry) -> Owner {
+    let name = entry.door.owner.as_str().to_owned();
+    Owner { id: Some(name.clone()), display_name: Some(name) }
 }
 
 async fn open_upload(api: &Api, caller: &Caller, bucket: &str, key: &str, id: &str) -> S3Result<Upload> {

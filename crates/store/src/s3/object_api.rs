@@ -2,16 +2,17 @@
 
 use std::ops::Range as Bytes;
 
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use s3s::dto::{
     GetObjectInput, GetObjectOutput, GetObjectTaggingInput, GetObjectTaggingOutput, HeadObjectInput, HeadObjectOutput,
-    Range, StreamingBlob,
+    Range, StreamingBlob, Timestamp,
 };
 use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::api::Api;
 use super::checksums::{declare, type_of};
 use super::convert::{check_version, conditions, etag, read_conditions, show_about, timestamp, to_tag_set};
+use super::errors::custom;
 use crate::access::{Act, Kind};
 use crate::content::ContentStream;
 use crate::error::Refusal;
@@ -82,6 +83,14 @@ pub(super) async fn head_object(
     let bucket = api.enter(&caller, &input.bucket, Act::Read(&input.key))?;
     check_version(input.version_id.as_deref())?;
     let object = look_up(api, bucket.id, &input.key).await?;
+    let overrides = Overrides {
+        content_type: input.response_content_type,
+        cache_control: input.response_cache_control,
+        content_disposition: input.response_content_disposition,
+        content_encoding: input.response_content_encoding,
+        content_language: input.response_content_language,
+        expires: input.response_expires,
+    };
     let tags = conditions(input.if_match, input.if_none_match);
     let wanted = read_conditions(tags, input.if_modified_since.as_ref(), input.if_unmodified_since.as_ref());
     check_conditions(&wanted, &object)?;
@@ -101,8 +110,39 @@ pub(super) async fn head_object(
         declare!(output, object.about.checksums);
         output.checksum_type = type_of(&object.about.checksums);
     }
-    let status = if is_partial { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
-    Ok(S3Response::with_status(output, status))
+    override_about(&mut output, overrides);
+    let mut response = S3Response::new(output);
+    if !object.about.tags.is_empty() {
+        response.headers.insert(TAGGING_COUNT, object.about.tags.len().into());
+    }
+    Ok(response)
+}
+
+const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count");
+
+/// What the request wants to see instead of what came with the upload. The library does this for
+/// reading an object, but not for looking at it.
+struct Overrides {
+    content_type: Option<String>,
+    cache_control: Option<String>,
+    content_disposition: Option<String>,
+    content_encoding: Option<String>,
+    content_language: Option<String>,
+    expires: Option<Timestamp>,
+}
+
+fn override_about(output: &mut HeadObjectOutput, wanted: Overrides) {
+    fn set<T>(place: &mut Option<T>, wanted: Option<T>) {
+        if wanted.is_some() {
+            *place = wanted;
+        }
+    }
+    set(&mut output.content_type, wanted.content_type);
+    set(&mut output.cache_control, wanted.cache_control);
+    set(&mut output.content_disposition, wanted.content_disposition);
+    set(&mut output.content_encoding, wanted.content_encoding);
+    set(&mut output.content_language, wanted.content_language);
+    set(&mut output.expires, wanted.expires);
 }
 
 pub(super) async fn get_object_tagging(
@@ -149,7 +189,11 @@ fn part_range(object: &ObjectRow, number: Option<i32>) -> S3Result<Option<Bytes<
             let start: u64 = parts[..at].iter().sum();
             Ok(Some(start..start + parts[at]))
         }
-        _ => Err(S3Error::with_message(S3ErrorCode::InvalidRange, "The requested partnumber is not satisfiable")),
+        _ => Err(custom(
+            "InvalidPartNumber",
+            StatusCode::RANGE_NOT_SATISFIABLE,
+            "The requested partnumber is not satisfiable",
+        )),
     }
 }
 
@@ -159,8 +203,10 @@ fn range_of(object: &ObjectRow, asked: Option<Range>, part: Option<Bytes<u64>>) 
         (None, Some(part)) => Ok((part.clone(), part.end > part.start)),
         (None, None) => Ok((0..object.bytes, false)),
         (Some(asked), None) => {
-            let bad = |_| S3Error::with_message(S3ErrorCode::InvalidRange, "The requested range is not satisfiable");
-            Ok((asked.check(object.bytes).map_err(bad)?, true))
+            let bad = |()| S3Error::with_message(S3ErrorCode::InvalidRange, "The requested range is not satisfiable");
+            let range = asked.check(object.bytes).map_err(|_| bad(()))?;
+            // The end of nothing cannot be named in an answer.
+            if range.is_empty() { Err(bad(())) } else { Ok((range, true)) }
         }
     }
 }

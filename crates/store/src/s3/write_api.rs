@@ -2,20 +2,28 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures::TryStreamExt as _;
+use http::header::{IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderName};
 use s3s::dto::{
     CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopySource, DeleteObjectInput, DeleteObjectOutput,
-    DeleteObjectTaggingInput, DeleteObjectTaggingOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
-    MetadataDirective, PutObjectInput, PutObjectOutput, PutObjectTaggingInput, PutObjectTaggingOutput, StreamingBlob,
-    TaggingDirective,
+    DeleteObjectTaggingInput, DeleteObjectTaggingOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject,
+    ETagCondition, Error, MetadataDirective, PutObjectInput, PutObjectOutput, PutObjectTaggingInput,
+    PutObjectTaggingOutput, StreamingBlob, TaggingDirective,
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, TrailingHeaders};
 
 use super::api::Api;
-use super::checksums::{announced, compare, declare, declared, from_dto, from_trailers, hasher, to_hex, type_of};
+use super::checksums::{
+    ALGORITHMS, announced, check_said, check_trailer, compare, declare, declared, from_dto, from_headers, hasher,
+    to_hex, type_of,
+};
 use super::convert::{
-    about_of, check_version, conditions, etag, not_implemented, read_conditions, refuse_extras, tags_of_set, timestamp,
+    MOST_OBJECT_TAGS, about_of, check_version, conditions, etag, not_implemented, read_conditions, refuse_extras,
+    tags_of_set, timestamp,
 };
 use crate::access::Act;
+use crate::content::ContentStream;
 use crate::error::Refusal;
 use crate::intake::{INLINE, Plan, Received, receive};
 use crate::names::check_key;
@@ -42,6 +50,7 @@ pub(super) async fn put_object(
         return Err(not_implemented("Appending"));
     }
     let said = declared!(input);
+    check_said(&said)?;
     let mut about = about_of!(input)?;
     let conditions = conditions(input.if_match.take(), input.if_none_match.take());
     if conditions != Conditions::default() {
@@ -52,10 +61,11 @@ pub(super) async fn put_object(
         conditions.check(present.as_ref().map(|object| object.etag.as_str()))?;
     }
     let wanted = input.checksum_algorithm.as_ref().map(|name| name.as_str().to_ascii_lowercase());
-    let algorithms = said.values.keys().map(String::as_str).chain(announced).chain(wanted.as_deref());
+    let algorithms = said.values.keys().map(String::as_str).chain(announced.iter().copied()).chain(wanted.as_deref());
     let plan = Plan { limit: LARGEST_BODY, inline: INLINE, hasher: hasher(algorithms) };
     let received = take_body(api, input.body.take(), input.content_length, plan).await?;
-    about.checksums = verify(&received, &said, request.trailing_headers.take(), input.content_md5.as_deref())?;
+    let trailer = Trailer { announced: &announced, sent: request.trailing_headers.take() };
+    about.checksums = verify(&received, &said, trailer, input.content_md5.as_deref())?;
 
     let new = NewObject {
         bucket: input.bucket,
@@ -93,34 +103,49 @@ pub(super) async fn take_body(
     Ok(received)
 }
 
+/// What comes behind a body, and what was to come.
+pub(super) struct Trailer<'a> {
+    pub(super) announced: &'a [&'static str],
+    pub(super) sent: Option<TrailingHeaders>,
+}
+
 /// Compares the body with everything that was said about it, in headers and in the trailer.
 /// Returns what is to be kept.
 pub(super) fn verify(
     received: &Received,
     said: &Checksums,
-    trailers: Option<TrailingHeaders>,
+    trailer: Trailer<'_>,
     content_md5: Option<&str>,
 ) -> S3Result<Checksums> {
     let found = from_dto(&received.checksum);
     compare(said, &found)?;
-    if let Some(trailers) = trailers.and_then(|trailers| trailers.take()) {
-        compare(&from_trailers(&trailers), &found)?;
+    let sent = trailer.sent.and_then(|sent| sent.take());
+    check_trailer(trailer.announced, sent.as_ref())?;
+    if let Some(sent) = sent {
+        compare(&from_headers(&sent), &found)?;
     }
     if let Some(text) = content_md5 {
-        let md5 = STANDARD.decode(text).map_err(|_| S3Error::new(S3ErrorCode::InvalidDigest))?;
-        if md5.len() != received.md5.len() {
-            return Err(S3Error::new(S3ErrorCode::InvalidDigest));
-        }
-        if md5 != received.md5 {
-            return Err(Refusal::BadDigest("Content-MD5").into());
-        }
+        check_md5(text, &received.md5)?;
     }
     Ok(found)
+}
+
+/// Compares the MD5 of a body with what its header says.
+pub(super) fn check_md5(said: &str, found: &[u8]) -> S3Result<()> {
+    let said = STANDARD.decode(said).map_err(|_| S3Error::new(S3ErrorCode::InvalidDigest))?;
+    if said.len() != found.len() {
+        return Err(S3Error::new(S3ErrorCode::InvalidDigest));
+    }
+    if said == found { Ok(()) } else { Err(Refusal::BadDigest("Content-MD5").into()) }
 }
 
 /// Where a copy comes from.
 pub(super) fn source_of(source: &CopySource) -> S3Result<(String, String)> {
     match source {
+        CopySource::Bucket { key, .. } if key.is_empty() => {
+            let message = "Copy Source must mention the source bucket and key: sourcebucket/sourcekey";
+            Err(S3Error::with_message(S3ErrorCode::InvalidArgument, message))
+        }
         CopySource::Bucket { bucket, key, version_id } => {
             check_version(version_id.as_deref())?;
             check_key(key)?;
@@ -135,11 +160,13 @@ pub(super) async fn copy_object(
     request: S3Request<CopyObjectInput>,
 ) -> S3Result<S3Response<CopyObjectOutput>> {
     let origin = api.origin(&request)?;
+    // The library does not read these two of a copy.
+    let on_target = conditions(read_tag(&request.headers, &IF_MATCH)?, read_tag(&request.headers, &IF_NONE_MATCH)?);
     let mut input = request.input;
     check_key(&input.key)?;
     refuse_extras!(input);
     let (from_bucket, from_key) = source_of(&input.copy_source)?;
-    api.enter(&origin.caller, &from_bucket, Act::Read(&from_key))?;
+    let from = api.enter(&origin.caller, &from_bucket, Act::Read(&from_key))?;
     api.enter(&origin.caller, &input.bucket, Act::Write(&input.key))?;
     let tags = conditions(input.copy_source_if_match.take(), input.copy_source_if_none_match.take());
     let conditions = read_conditions(
@@ -147,16 +174,20 @@ pub(super) async fn copy_object(
         input.copy_source_if_modified_since.as_ref(),
         input.copy_source_if_unmodified_since.as_ref(),
     );
-    let replaces = |directive: Option<&str>| directive == Some("REPLACE");
-    let replace_metadata = replaces(input.metadata_directive.as_ref().map(MetadataDirective::as_str));
-    let replace_tags = replaces(input.tagging_directive.as_ref().map(TaggingDirective::as_str));
+    let replace_metadata = replaces(input.metadata_directive.as_ref().map(MetadataDirective::as_str), "metadata")?;
+    let replace_tags = replaces(input.tagging_directive.as_ref().map(TaggingDirective::as_str), "tagging")?;
     if (&from_bucket, &from_key) == (&input.bucket, &input.key) && !replace_metadata {
         let message = "This copy request is illegal because it is trying to copy an object to itself without changing \
                        the object's metadata, storage class, website redirect location or encryption attributes.";
         return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
     }
     let given = about_of!(input)?;
-    let source = Source { bucket: from_bucket, key: from_key, conditions };
+    let summed = match input.checksum_algorithm.take() {
+        Some(algorithm) => Some(sum_up(api, from.id, &from_key, algorithm.as_str()).await?),
+        None => None,
+    };
+    let version = summed.as_ref().map(|(version, _)| *version);
+    let source = Source { bucket: from_bucket, key: from_key, conditions, version };
     let to = (input.bucket, input.key);
     let change = move |about: &mut About| {
         if replace_metadata {
@@ -167,11 +198,16 @@ pub(super) async fn copy_object(
         if replace_tags {
             about.tags.clone_from(&given.tags);
         }
+        if let Some((_, checksums)) = &summed {
+            about.checksums.clone_from(checksums);
+        }
         about.upload = None;
     };
-    let copied = api.store.inner.writer.submit(move |batch| {
-        object_changes::copy(batch, &source, (&to.0, &to.1), &change, &Conditions::default(), &origin)
-    });
+    let copied = api
+        .store
+        .inner
+        .writer
+        .submit(move |batch| object_changes::copy(batch, &source, (&to.0, &to.1), &change, &on_target, &origin));
     let object = copied.await?;
     let mut result = CopyObjectResult {
         e_tag: Some(etag(&object.etag)),
@@ -180,6 +216,37 @@ pub(super) async fn copy_object(
     };
     declare!(result, object.about.checksums);
     Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..CopyObjectOutput::default() }))
+}
+
+fn read_tag(headers: &HeaderMap, name: &HeaderName) -> S3Result<Option<ETagCondition>> {
+    let invalid = || S3Error::with_message(S3ErrorCode::InvalidArgument, format!("The header {name} cannot be read."));
+    let Some(value) = headers.get(name) else { return Ok(None) };
+    ETagCondition::parse_http_header(value.as_bytes()).map(Some).map_err(|_| invalid())
+}
+
+/// Another checksum than the source has, with the version that it was made of.
+async fn sum_up(api: &Api, bucket: i64, key: &str, algorithm: &str) -> S3Result<(i64, Checksums)> {
+    let algorithm = algorithm.to_ascii_lowercase();
+    if !ALGORITHMS.contains(&algorithm.as_str()) {
+        let message = "Checksum algorithm provided is unsupported.";
+        return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
+    }
+    let (object, place) = api.store.open_object(bucket, key).await?;
+    let mut stream = ContentStream::new(&api.store.inner.files, place, 0..object.bytes, None);
+    let mut hasher = hasher([algorithm.as_str()]);
+    while let Some(bytes) = stream.try_next().await.map_err(S3Error::internal_error)? {
+        hasher.update(&bytes);
+    }
+    Ok((object.version, from_dto(&hasher.finalize())))
+}
+
+/// What a directive says: to take what the request gives instead of what the source has.
+fn replaces(directive: Option<&str>, what: &str) -> S3Result<bool> {
+    match directive {
+        None | Some("COPY") => Ok(false),
+        Some("REPLACE") => Ok(true),
+        Some(_) => Err(S3Error::with_message(S3ErrorCode::InvalidArgument, format!("Unknown {what} directive."))),
+    }
 }
 
 pub(super) async fn delete_object(
@@ -269,7 +336,7 @@ pub(super) async fn put_object_tagging(
     check_key(&input.key)?;
     api.enter(&caller, &input.bucket, Act::Write(&input.key))?;
     check_version(input.version_id.as_deref())?;
-    let tags = tags_of_set(input.tagging.tag_set)?;
+    let tags = tags_of_set(input.tagging.tag_set, MOST_OBJECT_TAGS)?;
     let (bucket, key) = (input.bucket, input.key);
     let writer = &api.store.inner.writer;
     writer.submit(move |batch| object_changes::set_tags(batch, &caller, (&bucket, &key), &tags)).await?;

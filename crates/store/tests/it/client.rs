@@ -76,13 +76,20 @@ impl Client {
     pub(crate) async fn open(&self, bucket: &str, key: &str) -> http::Response<hyper::body::Incoming> {
         let bucket = self.bucket(bucket);
         let url = GetObject::new(&bucket, Some(&self.credentials), key).sign(VALID);
-        begin(self.address, Method::GET, url.as_str(), None, Full::default()).await.expect("an answer")
+        begin(self.address, Method::GET, url.as_str(), &[], Full::default()).await.expect("an answer")
     }
 
     pub(crate) async fn delete(&self, bucket: &str, key: &str) -> Answer {
         let bucket = self.bucket(bucket);
         let url = DeleteObject::new(&bucket, Some(&self.credentials), key).sign(VALID);
         self.call(Method::DELETE, url.as_str()).await
+    }
+
+    /// Path and query of a request that would be heard.
+    pub(crate) fn address_to_delete(&self, bucket: &str, key: &str) -> String {
+        let bucket = self.bucket(bucket);
+        let url = DeleteObject::new(&bucket, Some(&self.credentials), key).sign(VALID);
+        format!("{}?{}", url.path(), url.query().unwrap_or_default())
     }
 
     pub(crate) async fn list(&self, bucket: &str, prefix: &str) -> Answer {
@@ -147,7 +154,22 @@ impl Client {
     }
 }
 
-/// Any request at all.
+/// Any request at all, with more headers.
+pub(crate) async fn send_with<B>(
+    address: SocketAddr,
+    method: Method,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: B,
+) -> Result<Answer, hyper::Error>
+where
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: std::error::Error + Send + Sync,
+{
+    read(begin(address, method, url, headers, body).await?).await
+}
+
+/// Any request.
 pub(crate) async fn send<B>(
     address: SocketAddr,
     method: Method,
@@ -159,7 +181,12 @@ where
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: std::error::Error + Send + Sync,
 {
-    let response = begin(address, method, url, length, body).await?;
+    let length = length.map(|length| length.to_string());
+    let headers: Vec<(&str, &str)> = length.iter().map(|length| ("content-length", length.as_str())).collect();
+    read(begin(address, method, url, &headers, body).await?).await
+}
+
+async fn read(response: http::Response<hyper::body::Incoming>) -> Result<Answer, hyper::Error> {
     let (head, body) = response.into_parts();
     let body = body.collect().await?.to_bytes();
     Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
@@ -169,7 +196,7 @@ async fn begin<B>(
     address: SocketAddr,
     method: Method,
     url: &str,
-    length: Option<u64>,
+    headers: &[(&str, &str)],
     body: B,
 ) -> Result<http::Response<hyper::body::Incoming>, hyper::Error>
 where
@@ -178,8 +205,8 @@ where
 {
     let path = url.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..])).unwrap_or("/");
     let mut request = Request::builder().method(method).uri(path).header(header::HOST, address.to_string());
-    if let Some(length) = length {
-        request = request.header(header::CONTENT_LENGTH, length);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
     }
     let request = request.body(body).expect("a request");
     let socket = match tokio::net::TcpStream::connect(address).await {

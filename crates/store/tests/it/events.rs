@@ -91,6 +91,7 @@ async fn every_way_of_making_an_object_is_an_upload() {
         key: "in/signed ä".to_owned(),
         upload: true,
         content_type: None,
+        headers: std::collections::BTreeMap::new(),
         valid_for: std::time::Duration::from_mins(1),
     };
     let url = store.presign(&wanted).await.expect("an address");

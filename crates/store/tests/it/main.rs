@@ -12,3 +12,4 @@ mod memory;
 mod moves;
 mod objects;
 mod python;
+mod refused;

@@ -9,7 +9,7 @@ use oscar_engine::ports::buckets::{Buckets as _, Presign, STAGING_BUCKET};
 use oscar_model::identity::Owner;
 use oscar_store::{OpenError, Store, Totals, Usage};
 
-use crate::client::{Client, send};
+use crate::client::{Client, send, send_with};
 use crate::support::{Served, mk_bucket, mk_options, mk_subject, serve};
 
 #[tokio::test]
@@ -86,6 +86,7 @@ async fn an_address_is_signed_for_the_public_endpoint_and_its_content_type() {
         key: "a b/ä+%.txt".to_owned(),
         upload,
         content_type: Some(content_type.to_owned()),
+        headers: std::collections::BTreeMap::new(),
         valid_for: std::time::Duration::from_mins(1),
     };
     let put = served.store.presign(&mk(true, "")).await.expect("an address");
@@ -102,6 +103,47 @@ async fn an_address_is_signed_for_the_public_endpoint_and_its_content_type() {
     let answer =
         send(served.address, Method::PUT, &bound, None, http_body_util::Full::from("x")).await.expect("an answer");
     assert_eq!(answer.status, 403, "without the content type that was signed");
+}
+
+#[tokio::test]
+async fn an_address_is_only_good_with_the_headers_that_it_was_signed_for() {
+    let served = Served::start().await;
+    served.store.ensure(&mk_bucket("data", Owner::Admin)).await.expect("made");
+    served.store.put_bytes("data", "secret", "of somebody else".into(), "").await.expect("put");
+    let mk = |upload, headers: &[(&str, &str)]| Presign {
+        bucket: "data".to_owned(),
+        key: "k".to_owned(),
+        upload,
+        content_type: Some("a/b".to_owned()).filter(|_| upload),
+        headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        valid_for: std::time::Duration::from_mins(1),
+    };
+    let signed = [("cache-control", "no-cache"), ("x-amz-meta-run", "number 7"), ("x-amz-tagging", "a=1")];
+    let put = served.store.presign(&mk(true, &signed)).await.expect("an address");
+    let sent = async |url: &str, method: Method, headers: &[(&str, &str)]| {
+        let body = http_body_util::Full::from("hello");
+        send_with(served.address, method, url, headers, body).await.expect("an answer")
+    };
+    let all = [&signed[..], &[("content-type", "a/b")]].concat();
+    for missing in 0..all.len() {
+        let mut some = all.clone();
+        some.remove(missing);
+        assert_eq!(sent(&put, Method::PUT, &some).await.status, 403, "without {}", all[missing].0);
+    }
+    let other = [&all[..1], &[("x-amz-meta-run", "number 8")], &all[2..]].concat();
+    assert_eq!(sent(&put, Method::PUT, &other).await.status, 403, "another value");
+    let more = [&all[..], &[("x-amz-copy-source", "data/secret")]].concat();
+    assert_eq!(sent(&put, Method::PUT, &more).await.status, 403, "one more");
+    assert_eq!(sent(&put, Method::PUT, &all).await.status, 200);
+    let stat = served.store.stat("data", "k").await.expect("asked").expect("it is there");
+    assert_eq!((stat.content_type.as_str(), stat.user_metadata["run"].as_str()), ("a/b", "number 7"));
+    let get = served.store.presign(&mk(false, &[("range", "bytes=1-2")])).await.expect("an address");
+    assert_eq!(sent(&get, Method::GET, &[]).await.status, 403);
+    let answer = sent(&get, Method::GET, &[("range", "bytes=1-2")]).await;
+    assert_eq!(
+        (answer.status, answer.text().as_str(), &answer.headers["cache-control"]),
+        (206, "el", &"no-cache".parse().expect("a value"))
+    );
 }
 
 #[tokio::test]

@@ -238,7 +238,7 @@ def deletes_and_tags():
     assert s3.get_object(Bucket="gone", Key="t")["TagCount"] == 2
     s3.put_object_tagging(Bucket="gone", Key="t", Tagging={"TagSet": [{"Key": "x", "Value": "y"}]})
     assert tags() == {"x": "y"}
-    refused("InvalidTag", 400, s3.put_object_tagging, Bucket="gone", Key="t", Tagging={"TagSet": [{"Key": str(n), "Value": ""} for n in range(11)]})
+    refused("BadRequest", 400, s3.put_object_tagging, Bucket="gone", Key="t", Tagging={"TagSet": [{"Key": str(n), "Value": ""} for n in range(11)]})
     s3.delete_object_tagging(Bucket="gone", Key="t")
     assert tags() == {}
     s3.delete_object(Bucket="gone", Key="t")

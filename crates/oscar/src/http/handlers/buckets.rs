@@ -59,7 +59,8 @@ pub(in super::super) struct PresignRequest {
     expires: Option<u32>,
     /// Of an upload: the client must send it. Of a download: what the store answers with.
     content_type: Option<String>,
-    /// Must be empty: the store signs no others.
+    /// More headers that the client must send. Of an upload: metadata (`x-amz-meta-…`), tags, checksums, conditions, and
+    /// what comes back with the object (`Cache-Control`, …). Of a download: a range and conditions.
     extra_headers: Option<BTreeMap<String, String>>,
 }
 
@@ -199,14 +200,15 @@ async fn sign(app: &App, bucket: String, headers: &HeaderMap, request: Request) 
     let url = app.manager.presign(&principal, &wanted).await.map_err(refused)?;
     let expires_at = rfc3339_seconds(SystemTime::now() + wanted.valid_for);
     let (operation, method) = if wanted.upload { ("upload", "PUT") } else { ("download", "GET") };
-    let content_type = wanted.content_type.filter(|_| wanted.upload);
+    let content_type = wanted.content_type.filter(|_| wanted.upload).map(|kind| ("Content-Type".to_owned(), kind));
+    let extra = wanted.headers.into_iter().map(|(name, value)| (canonical(&name), value));
     Ok(Presigned {
         object_key: wanted.key,
         operation: operation.to_owned(),
         method: method.to_owned(),
         url,
         expires_at,
-        headers: content_type.into_iter().map(|kind| ("Content-Type".to_owned(), kind)).collect(),
+        headers: extra.chain(content_type).collect(),
     })
 }
 
@@ -305,9 +307,6 @@ fn presign_wish(fields: &Fields<'_>, bucket: String) -> Presign {
     if !matches!(operation.as_str(), "upload" | "download") {
         fields.fault("operation", quoted(&operation), "upload or download");
     }
-    if !fields.entries("extra_headers").is_empty() {
-        fields.fault("extra_headers", "headers", "none: the store signs no others than Content-Type");
-    }
     let content_type = fields.text("content_type");
     if content_type.len() > 255 || !content_type.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
         fields.fault("content_type", quoted(&content_type), "at most 255 visible ASCII characters");
@@ -319,6 +318,27 @@ fn presign_wish(fields: &Fields<'_>, bucket: String) -> Presign {
         key: fields.text("object_key").trim_matches('/').to_owned(),
         upload: operation == "upload",
         content_type: Some(content_type).filter(|kind| !kind.is_empty()),
+        headers: extra_headers(fields),
         valid_for: Duration::from_secs(u64::from(seconds)),
     }
+}
+
+/// Headers have names whatever their case.
+fn extra_headers(fields: &Fields<'_>) -> BTreeMap<String, String> {
+    let mut headers = BTreeMap::new();
+    for (name, value) in fields.text_map("extra_headers") {
+        if headers.insert(name.trim().to_ascii_lowercase(), value.trim().to_owned()).is_some() {
+            fields.fault("extra_headers", "a header twice", "each header once");
+        }
+    }
+    headers
+}
+
+/// As Go writes the names of headers: `X-Amz-Meta-Run`.
+fn canonical(name: &str) -> String {
+    let capital = |word: &str| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_ascii_uppercase() + rest
+    };
+    name.split('-').map(capital).collect::<Vec<_>>().join("-")
 }

@@ -84,6 +84,19 @@ async fn an_address_lasts_as_long_as_either_name_of_it_says() {
     let typed =
         sign("alice", json!({"object_key": "a", "operation": "upload", "content_type": "image/png"})).await.json();
     assert_eq!(typed["headers"], json!({"Content-Type": "image/png"}));
+    let extra = json!({"x-amz-meta-run-id": "7 b", "CACHE-CONTROL": "no-store"});
+    let more = sign(
+        "alice",
+        json!({"object_key": "a", "operation": "upload", "content_type": "image/png", "extra_headers": extra}),
+    );
+    let more = more.await.json();
+    assert_eq!(
+        more["headers"],
+        json!({"Cache-Control": "no-store", "Content-Type": "image/png", "X-Amz-Meta-Run-Id": "7 b"})
+    );
+    assert_eq!(more["url"], "memory://photos/a?cache-control=no-store&x-amz-meta-run-id=7 b");
+    let part = json!({"object_key": "a", "operation": "download", "extra_headers": {"Range": "bytes=0-9"}});
+    assert_eq!(sign("alice", part).await.json()["headers"], json!({"Range": "bytes=0-9"}));
     let download = sign("alice", json!({"object_key": "a", "operation": "download", "expires_in": 1})).await.json();
     assert_eq!((&download["method"], download.get("headers")), (&"GET".into(), None));
     let wrong = [
@@ -92,6 +105,12 @@ async fn an_address_lasts_as_long_as_either_name_of_it_says() {
         json!({"object_key": "a", "operation": "upload", "expires_in": 604_801}),
         json!({"object_key": "a", "operation": "upload", "expires": "60"}),
         json!({"object_key": "a", "operation": "upload", "extra_headers": {"x-amz-acl": "public-read"}}),
+        json!({"object_key": "a", "operation": "upload", "extra_headers": {"X-Amz-Copy-Source": "bobs/secret"}}),
+        json!({"object_key": "a", "operation": "upload", "extra_headers": {"Host": "elsewhere"}}),
+        json!({"object_key": "a", "operation": "upload", "extra_headers": {"x-amz-meta-a": "1", "X-Amz-Meta-A": "2"}}),
+        json!({"object_key": "a", "operation": "upload", "extra_headers": {"x-amz-meta-a": 1}}),
+        json!({"object_key": "a", "operation": "upload", "extra_headers": {"x-amz-meta-a": "b\r\nx: y"}}),
+        json!({"object_key": "a", "operation": "download", "extra_headers": {"x-amz-meta-a": "1"}}),
         json!({"object_key": "a", "operation": "upload", "content_type": "a\nb"}),
     ];
     for body in wrong {
