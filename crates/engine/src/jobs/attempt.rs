@@ -8,6 +8,7 @@ use oscar_model::job::admission::Waiting;
 use oscar_model::job::{Event, Job, JobName, Phase};
 use oscar_model::service::{Definition, Service, Visibility};
 
+use super::dispatch::unavailable;
 use super::{Dispatcher, Held, run_of};
 use crate::ports::StoreError;
 use crate::ports::buckets::{Bucket, Grant, Keys, STAGING_BUCKET, Verb};
@@ -41,6 +42,9 @@ impl Dispatcher {
         if !matches!(job.phase, Phase::Accepted | Phase::Queued) {
             return Ok(self.adopt(&job, held));
         }
+        let ready = self.runtime.ready().await;
+        self.memory().hindrance = ready.as_ref().err().map(ToString::to_string);
+        ready.map_err(|error| unavailable(&error))?;
         let Some(stored) = self.services.get(&job.service).await? else {
             self.advance(&job, Event::Refuse { reason: "its service was removed".to_owned() }).await?;
             return Ok(false);

@@ -32,7 +32,9 @@ impl Dispatcher {
             None => return Err(Failure::JobOver(name.clone())),
         };
         if next.phase.is_final() {
-            self.memory().queue.remove(next.payer(), name);
+            let mut memory = self.memory();
+            memory.queue.remove(next.payer(), name);
+            memory.resting.retain(|(_, waiting)| waiting.job != *name);
         } else {
             // Told again at every tick, until it has ended.
             let _ = self.runtime.end(&run_of(&next)).await;

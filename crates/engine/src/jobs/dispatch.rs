@@ -92,6 +92,8 @@ impl Dispatcher {
             trouble = self.end_again(&run).await.err().map(Failure::from).or(trouble);
         }
         trouble = self.forget_old().await.err().or(trouble);
+        let hindrance = self.memory().hindrance.clone();
+        trouble = trouble.or_else(|| hindrance.map(Failure::Runtime));
         trouble.map_or(Ok(()), Err)
     }
 
@@ -125,7 +127,11 @@ impl Dispatcher {
 
     /// Jobs that may start now; their room is held. Synchronous runs among them are told.
     fn admitted(&self) -> Vec<Waiting> {
-        let mut memory = self.memory();
+        let (now, mut memory) = (self.now(), self.memory());
+        let rested = memory.resting.extract_if(.., |(from, _)| *from <= now).map(|(_, waiting)| waiting);
+        for waiting in rested.collect::<Vec<_>>() {
+            memory.queue.push(waiting);
+        }
         let mut jobs = Vec::new();
         while let Some(waiting) = memory.queue.admit() {
             match memory.admitted.remove(&waiting.job) {
@@ -192,16 +198,17 @@ impl Dispatcher {
         let attempt = job.attempt;
         match seen {
             // What was decided needs no attempt any more.
-            Observed::Unknown | Observed::Vanished if !job.outputs.is_empty() => self.put_in_place(job).await,
+            Observed::Unknown | Observed::Vanished { .. } if !job.outputs.is_empty() => self.put_in_place(job).await,
             Observed::Unknown => {
                 // What was on its way to the runtime must not arrive any more.
                 self.fence(&run_of(job)).await?;
                 let reason = "the manager was stopped before it began".to_owned();
                 self.close_attempt(job, Event::Vanish { attempt, reason }).await
             }
-            Observed::Vanished => {
+            Observed::Vanished { began } => {
+                let running = if began { self.advance(job, Event::Running { attempt }).await? } else { None };
                 let reason = "it ended without a result: it was killed, or the machine was restarted".to_owned();
-                self.close_attempt(job, Event::Vanish { attempt, reason }).await
+                self.close_attempt(running.as_ref().unwrap_or(job), Event::Vanish { attempt, reason }).await
             }
             Observed::Starting => Ok(()),
             Observed::Running => self.advance(job, Event::Running { attempt }).await.map(|_| ()),
@@ -238,7 +245,7 @@ impl Dispatcher {
         memory.unsettled.insert(run);
     }
 
-    /// Puts a job in its line.
+    /// Puts a job in its line, or beside it while it has to wait after an attempt.
     pub(super) async fn line_up(&self, job: &Job) {
         let limit = match self.services.get(&job.service).await {
             Ok(Some(stored)) => limit_of(&stored.service.definition),
@@ -252,8 +259,13 @@ impl Dispatcher {
             since: job.accepted_at(),
             limit,
         };
-        self.memory().queue.push(waiting);
-        self.wake.notify_one();
+        let (now, mut memory) = (self.now(), self.memory());
+        if job.begins_from() > now {
+            memory.resting.push((job.begins_from(), waiting));
+        } else {
+            memory.queue.push(waiting);
+            self.wake.notify_one();
+        }
     }
 
     /// Gives back what an attempt held, and lines its job up again when it is to be repeated.
@@ -309,7 +321,7 @@ impl Dispatcher {
     }
 }
 
-fn unavailable(error: &RuntimeError) -> StoreError {
+pub(super) fn unavailable(error: &RuntimeError) -> StoreError {
     StoreError::Unavailable(error.to_string())
 }
 

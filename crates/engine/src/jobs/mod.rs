@@ -104,6 +104,10 @@ struct Memory {
     held: HashMap<RunId, Held>,
     /// Jobs that could not be looked at when there was room for them.
     deferred: Vec<Waiting>,
+    /// Jobs whose last attempt vanished, and from when on the next one may begin.
+    resting: Vec<(Millis, Waiting)>,
+    /// Why nothing can begin now.
+    hindrance: Option<String>,
     /// Attempts whose last change could not be dealt with.
     unsettled: BTreeSet<RunId>,
     /// Jobs whose attempt was told to end.
@@ -135,6 +139,8 @@ impl Dispatcher {
             queue: Queue::new(Need::default()),
             held: HashMap::new(),
             deferred: Vec::new(),
+            resting: Vec::new(),
+            hindrance: None,
             unsettled: BTreeSet::new(),
             ending: BTreeSet::new(),
             admitted: HashMap::new(),

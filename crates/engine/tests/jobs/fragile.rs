@@ -136,6 +136,9 @@ impl Jobs for Fragile<MemoryJobs> {
 
 #[async_trait]
 impl Runtime for Fragile<MemoryRuntime> {
+    async fn ready(&self) -> Result<(), RuntimeError> {
+        self.fuse.ran(self.inner.ready()).await
+    }
     async fn start(&self, order: Order) -> Result<(), RuntimeError> {
         self.fuse.ran(self.inner.start(order)).await
     }

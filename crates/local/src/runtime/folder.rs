@@ -134,7 +134,7 @@ impl AttemptFolder {
             (true, false) => Observed::Starting,
             // Its supervisor was started and has not come so far.
             (false, _) if is_child => Observed::Starting,
-            (false, _) => Observed::Vanished,
+            (false, began) => Observed::Vanished { began },
         })
     }
 

@@ -177,7 +177,7 @@ impl Runtime for LocalRuntime {
     async fn log(&self, run: &RunId, query: &LogQuery) -> Result<LogPart, RuntimeError> {
         let (file, query) = (self.log_file(run), query.clone());
         let seen = self.observe(run).await?;
-        let is_over = matches!(seen, Observed::Unknown | Observed::Ended(_) | Observed::Vanished);
+        let is_over = matches!(seen, Observed::Unknown | Observed::Ended(_) | Observed::Vanished { .. });
         blocking(move || {
             let mut part = log::read(&file, &query)?;
             part.is_last &= is_over;
