@@ -16,6 +16,7 @@ use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::journal::Notes;
+use crate::report::{DISK_FULL, STORE_FULL};
 use crate::task::Limits;
 
 /// How much of an error's body is read.
@@ -50,7 +51,7 @@ impl Trouble {
 
     pub(crate) fn of_disk(doing: &str, error: &std::io::Error) -> Self {
         Self::last(match error.kind() {
-            std::io::ErrorKind::StorageFull => "the disk of this job is full".to_owned(),
+            std::io::ErrorKind::StorageFull => DISK_FULL.to_owned(),
             _ => format!("{doing}: {error}"),
         })
     }
@@ -91,7 +92,7 @@ impl Trouble {
             }
             404 => format!("it does not exist there ({said})"),
             411 | 413 => format!("the store does not take a file of this size ({said})"),
-            507 => format!("the store is full ({said})"),
+            507 => format!("{STORE_FULL} ({said})"),
             _ => format!("the store answered {said}"),
         };
         let again = matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504);

@@ -42,9 +42,7 @@ impl Dispatcher {
         if !matches!(job.phase, Phase::Accepted | Phase::Queued) {
             return Ok(self.adopt(&job, held));
         }
-        let ready = self.runtime.ready().await;
-        self.memory().hindrance = ready.as_ref().err().map(ToString::to_string);
-        ready.map_err(|error| unavailable(&error))?;
+        self.runtime.ready().await.map_err(|error| unavailable(&error))?;
         let Some(stored) = self.services.get(&job.service).await? else {
             self.advance(&job, Event::Refuse { reason: "its service was removed".to_owned() }).await?;
             return Ok(false);

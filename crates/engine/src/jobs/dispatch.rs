@@ -92,8 +92,10 @@ impl Dispatcher {
             trouble = self.end_again(&run).await.err().map(Failure::from).or(trouble);
         }
         trouble = self.forget_old().await.err().or(trouble);
-        let hindrance = self.memory().hindrance.clone();
-        trouble = trouble.or_else(|| hindrance.map(Failure::Runtime));
+        let someone_waits = !self.memory().queue.is_empty();
+        if someone_waits && let Err(why) = self.runtime.ready().await {
+            trouble = trouble.or(Some(Failure::Runtime(why.to_string())));
+        }
         trouble.map_or(Ok(()), Err)
     }
 

@@ -106,8 +106,6 @@ struct Memory {
     deferred: Vec<Waiting>,
     /// Jobs whose last attempt vanished, and from when on the next one may begin.
     resting: Vec<(Millis, Waiting)>,
-    /// Why nothing can begin now.
-    hindrance: Option<String>,
     /// Attempts whose last change could not be dealt with.
     unsettled: BTreeSet<RunId>,
     /// Jobs whose attempt was told to end.
@@ -140,7 +138,6 @@ impl Dispatcher {
             held: HashMap::new(),
             deferred: Vec::new(),
             resting: Vec::new(),
-            hindrance: None,
             unsettled: BTreeSet::new(),
             ending: BTreeSet::new(),
             admitted: HashMap::new(),

@@ -205,6 +205,7 @@ async fn while_nothing_can_begin_jobs_wait_without_an_attempt() {
     for _ in 0..5 {
         world.runtime.plant("ready", When::Before);
         assert!(dispatcher.step().await.is_err());
+        world.runtime.plant("ready", When::Before);
         let told = dispatcher.tick_jobs().await.expect_err("the operator is told");
         assert!(told.to_string().contains("planted in ready"), "{told}");
     }

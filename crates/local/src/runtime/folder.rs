@@ -68,14 +68,21 @@ impl AttemptFolder {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let draft = self.path.with_file_name(format!("{DRAFT}{name}"));
         let _ = fs::remove_dir_all(&draft);
-        make_private(&draft)?;
+        let written = Self::write_draft(&draft, order, event, script).and_then(|()| fs::rename(&draft, &self.path));
+        if written.is_err() {
+            // It must not take the room that it did not find.
+            let _ = fs::remove_dir_all(&draft);
+        }
+        written.map(|()| true)
+    }
+
+    fn write_draft(draft: &Path, order: &AttemptOrder, event: &[u8], script: &str) -> io::Result<()> {
+        make_private(draft)?;
         let write = |name: &str, bytes: &[u8]| private_file(&draft.join(name))?.write_all(bytes);
         write("event", event)?;
         write("script.sh", script.as_bytes())?;
         write("lock", b"")?;
-        write("order.json", &serde_json::to_vec(order).map_err(io::Error::other)?)?;
-        fs::rename(&draft, &self.path)?;
-        Ok(true)
+        write("order.json", &serde_json::to_vec(order).map_err(io::Error::other)?)
     }
 
     pub fn order(&self) -> io::Result<AttemptOrder> {
@@ -105,9 +112,9 @@ impl AttemptFolder {
         private_file(&self.file("running")).map(drop)
     }
 
-    /// The one end of the attempt, whole or not there.
+    /// The one end of the attempt, whole or not there. Can be repeated when there was no room.
     pub fn finish(&self, result: &AttemptResult, response: Option<&Path>) -> io::Result<()> {
-        if let Some(response) = response {
+        if let Some(response) = response.filter(|response| response.exists()) {
             fs::rename(response, self.file("response"))?;
         }
         let draft = self.file("result.new");

@@ -7,6 +7,7 @@
 mod folder;
 mod log;
 mod order;
+mod room;
 mod spawn;
 
 use std::collections::HashSet;
@@ -24,6 +25,7 @@ use crate::attempt::Setup;
 pub use folder::{AttemptFolder, Claim};
 pub use log::LogWriter;
 pub use order::{AttemptOrder, AttemptResult, ResultExit, ResultOutput};
+pub(crate) use room::is_full;
 
 /// How long an attempt that is told to end may take before it is killed.
 const GRACE: Duration = Duration::from_secs(15);
@@ -105,6 +107,11 @@ async fn blocking<T: Send + 'static>(
 
 #[async_trait]
 impl Runtime for LocalRuntime {
+    async fn ready(&self) -> Result<(), RuntimeError> {
+        let attempts = self.attempts.clone();
+        blocking(move || room::check(&attempts)).await
+    }
+
     async fn start(&self, order: Order) -> Result<(), RuntimeError> {
         let run = order.run.clone();
         let folder = self.folder(&run);

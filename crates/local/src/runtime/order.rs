@@ -114,6 +114,7 @@ pub enum ResultExit {
     Code(i32),
     TimedOut,
     Cancelled,
+    NoRoom(String),
     Failed(String),
 }
 
@@ -134,6 +135,7 @@ impl From<AttemptResult> for Ended {
             ResultExit::Code(code) => Exit::Code(code),
             ResultExit::TimedOut => Exit::TimedOut,
             ResultExit::Cancelled => Exit::Cancelled,
+            ResultExit::NoRoom(sentence) => Exit::NoRoom(sentence),
             ResultExit::Failed(sentence) => Exit::Failed(sentence),
         };
         let outputs = outputs

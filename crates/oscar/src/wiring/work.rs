@@ -2,7 +2,7 @@
 //! and the dispatcher over both.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use oscar_api::event::{Uploaded, minio_event};
@@ -95,7 +95,16 @@ impl Work {
         }
         let dispatcher = self.dispatcher.clone();
         tokio::spawn(async move {
-            dispatcher.run(|trouble| tracing::warn!("jobs cannot be looked after: {trouble}")).await;
+            let told = Mutex::new(String::new());
+            // It is tried every second; what stays the same is told once.
+            let complain = |trouble: &str| {
+                let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                if *told != trouble {
+                    tracing::warn!("jobs cannot be looked after: {trouble}");
+                    trouble.clone_into(&mut told);
+                }
+            };
+            dispatcher.run(complain).await;
         });
         let furnished = self.furnished.clone();
         tokio::spawn(async move {
