@@ -107,6 +107,7 @@ fn task(folder: &AttemptFolder, order: &AttemptOrder, config: FunctionConfig) ->
         secret_key: Secret::new(store.secret_key.as_str()),
         session_token: None,
         endpoint: Some(store.endpoint.clone()),
+        endpoint_file: Some(store.endpoint_file.clone()),
     });
     Task {
         event: EventSource::File(folder.event()),

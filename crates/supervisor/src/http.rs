@@ -180,22 +180,39 @@ impl Transport {
     }
 
     /// Tries until it works, is hopeless, or was tried often enough.
-    pub(crate) async fn retry<T, F, Fut>(&self, notes: &Notes, what: String, mut attempt: F) -> Result<T, Trouble>
+    pub(crate) async fn retry<T, F, Fut>(&self, notes: &Notes, what: String, attempt: F) -> Result<T, Trouble>
     where
         F: FnMut(u32) -> Fut,
         Fut: Future<Output = Result<T, Trouble>>,
     {
-        let mut tried = 0;
+        self.retry_often(self.limits.attempts, notes, what, attempt).await
+    }
+
+    pub(crate) async fn retry_often<T, F, Fut>(
+        &self,
+        most: u32,
+        notes: &Notes,
+        what: String,
+        mut attempt: F,
+    ) -> Result<T, Trouble>
+    where
+        F: FnMut(u32) -> Fut,
+        Fut: Future<Output = Result<T, Trouble>>,
+    {
+        let (mut tried, mut told) = (0, String::new());
         loop {
             let trouble = match attempt(tried).await {
                 Ok(done) => return Ok(done),
                 Err(trouble) => trouble,
             };
             tried += 1;
-            if !trouble.again || tried >= self.limits.attempts {
+            if !trouble.again || tried >= most {
                 return Err(trouble);
             }
-            notes.add(format!("{what}: {}; it is tried again.", trouble.cause));
+            if told != trouble.cause {
+                notes.add(format!("{what}: {}; it is tried again.", trouble.cause));
+                told = trouble.cause;
+            }
             self.pause(tried).await;
         }
     }
@@ -212,6 +229,7 @@ impl Transport {
     /// resource has changed meanwhile.
     pub(crate) async fn download(
         &self,
+        most: u32,
         notes: &Notes,
         what: &str,
         request: impl Fn() -> Result<RequestBuilder, Trouble>,
@@ -219,7 +237,7 @@ impl Transport {
     ) -> Result<u64, Trouble> {
         let disk = |error: std::io::Error| Trouble::of_disk("its copy cannot be written", &error);
         let mut file = File::create(target).await.map_err(disk)?;
-        let (mut have, mut version, mut fruitless) = (0u64, None::<String>, 0u32);
+        let (mut have, mut version, mut fruitless, mut told) = (0u64, None::<String>, 0u32, String::new());
         for _ in 0..MOST_RESUMES {
             let before = have;
             let trouble = match self.fetch(request()?, &mut file, &mut have, &mut version).await {
@@ -230,10 +248,13 @@ impl Transport {
                 Err(trouble) => trouble,
             };
             fruitless = if have > before { 1 } else { fruitless + 1 };
-            if !trouble.again || fruitless >= self.limits.attempts {
+            if !trouble.again || fruitless >= most {
                 return Err(trouble);
             }
-            notes.add(format!("{what}: {}; it is tried again.", trouble.cause));
+            if fruitless == 1 || told != trouble.cause {
+                notes.add(format!("{what}: {}; it is tried again.", trouble.cause));
+                told = trouble.cause;
+            }
             self.pause(fruitless).await;
         }
         Err(Trouble::last("the connection broke too often"))

@@ -117,9 +117,7 @@ impl AttemptFolder {
         if let Some(response) = response.filter(|response| response.exists()) {
             fs::rename(response, self.file("response"))?;
         }
-        let draft = self.file("result.new");
-        private_file(&draft)?.write_all(&serde_json::to_vec(result).map_err(io::Error::other)?)?;
-        fs::rename(&draft, self.file("result.json"))
+        replace(&self.file("result.json"), &serde_json::to_vec(result).map_err(io::Error::other)?)
     }
 
     pub(super) fn response(&self) -> io::Result<Vec<u8>> {
@@ -213,6 +211,13 @@ fn is_held(lock: &File) -> io::Result<bool> {
 
 fn private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// A small file with other content; whoever reads meanwhile gets the one or the other.
+pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension("new");
+    private_file(&draft)?.write_all(content)?;
+    fs::rename(draft, path)
 }
 
 /// A folder that only its owner can look into.

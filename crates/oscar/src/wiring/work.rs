@@ -63,12 +63,12 @@ impl Work {
         .await
         .map_err(|error| StartError::Objects(error.to_string()))?;
         let policy = JobPolicy {
-            store_endpoint: addresses.here,
+            store_endpoint: addresses.here.clone(),
             store_region: region.clone(),
             root_access_key: root.access_key.clone(),
             ..job_policy(settings)
         };
-        let runtime = LocalRuntime::open(data, runtime_options(settings, data)?);
+        let runtime = LocalRuntime::open(data, runtime_options(settings, data, addresses.here)?);
         let runtime = runtime.map_err(|cause| StartError::File { what: "finding attempts".to_owned(), cause })?;
         let ports = JobPorts { jobs: records.clone(), runtime, buckets: Arc::new(store.clone()), policy };
         let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
@@ -216,7 +216,7 @@ fn job_policy(settings: &Effective) -> JobPolicy {
 }
 
 /// Trying out how scripts can be run takes a moment; the manager serves meanwhile.
-fn runtime_options(settings: &Effective, data: &Path) -> Result<RuntimeOptions, StartError> {
+fn runtime_options(settings: &Effective, data: &Path, store_address: String) -> Result<RuntimeOptions, StartError> {
     let program = std::env::current_exe();
     let program = program.map_err(|cause| StartError::File { what: "finding this program".to_owned(), cause })?;
     let wish: Kind = settings.text("executor").parse().unwrap_or(Kind::Auto);
@@ -224,12 +224,13 @@ fn runtime_options(settings: &Effective, data: &Path) -> Result<RuntimeOptions, 
     let hidden = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let (sender, setup) = watch::channel(None);
     tokio::spawn(async move {
-        let found = oscar_exec::probe(wish, &oscar_exec::Settings::default()).await;
-        let setup = found.chosen.map(|executor| {
+        let chosen = oscar_exec::choose(wish, &oscar_exec::Settings::default()).await;
+        if let Ok(executor) = &chosen {
             let described = executor.describe();
             tracing::info!(executor = %described.kind, with = described.with, "scripts are run");
-            Setup { executor, network, hidden: vec![hidden], disk_bytes: None }
-        });
+            sweep(executor).await;
+        }
+        let setup = chosen.map(|executor| Setup { executor, network, hidden: vec![hidden], disk_bytes: None });
         if let Err(why) = &setup {
             tracing::error!("no job can run on this machine: {why}; `oscar doctor` says more");
         }
@@ -237,7 +238,16 @@ fn runtime_options(settings: &Effective, data: &Path) -> Result<RuntimeOptions, 
         // Attempts ask as long as there are any.
         sender.closed().await;
     });
-    Ok(RuntimeOptions { program, arguments: vec!["supervise".to_owned()], setup })
+    Ok(RuntimeOptions { store_address, program, arguments: vec!["supervise".to_owned()], setup })
+}
+
+/// What earlier managers on this machine left running goes before anything begins.
+async fn sweep(executor: &oscar_exec::Executor) {
+    match executor.sweep().await {
+        Ok(0) => {}
+        Ok(left) => tracing::info!(left, "what was left of earlier jobs was removed"),
+        Err(why) => tracing::warn!("what is left of earlier jobs cannot be removed: {why}"),
+    }
 }
 
 /// The administrator's keys: given, kept from an earlier start, or made now.
