@@ -39,8 +39,20 @@ impl Dispatcher {
                 self.look_or_keep(&run).await;
             }
         }
+        self.end_orphans(&unfinished).await?;
         self.wake.notify_one();
         Ok(unfinished.len())
+    }
+
+    /// Jobs of services that were removed while an earlier manager could not end them.
+    async fn end_orphans(&self, unfinished: &[Job]) -> Result<(), Failure> {
+        let services: BTreeSet<_> = unfinished.iter().map(|job| &job.service).collect();
+        for service in services {
+            if matches!(self.services.get(service).await, Ok(None)) {
+                self.service_removed(service).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Looks after jobs until the process ends. `complain` is told what could not be done; it is
@@ -94,7 +106,8 @@ impl Dispatcher {
         trouble = self.forget_old().await.err().or(trouble);
         let someone_waits = !self.memory().queue.is_empty();
         if someone_waits && let Err(why) = self.runtime.ready().await {
-            trouble = trouble.or(Some(Failure::Runtime(why.to_string())));
+            // Whatever else is wrong, this is what the operator can change.
+            trouble = Some(Failure::Runtime(why.to_string()));
         }
         trouble.map_or(Ok(()), Err)
     }
@@ -287,7 +300,12 @@ impl Dispatcher {
         if let Some(job) = job.filter(|job| job.phase == Phase::Queued && held.is_some()) {
             self.line_up(job).await;
         }
-        if self.clear(run).await.is_err() {
+        let unwanted = job.filter(|job| job.forgetting && job.phase.is_final());
+        let cleared = match (self.clear(run).await, unwanted) {
+            (Ok(()), Some(job)) => self.forget(&Removal::One(job.name.clone())).await.is_ok(),
+            (cleared, _) => cleared.is_ok(),
+        };
+        if !cleared {
             self.memory().unsettled.insert(run.clone());
         }
     }

@@ -218,6 +218,9 @@ impl Buckets for Fragile<MemoryBuckets> {
     async fn commit(&self, moves: &[Move]) -> Result<(), StoreError> {
         self.fuse.stored(self.inner.commit(moves)).await
     }
+    async fn count_objects(&self) -> Result<Option<u64>, StoreError> {
+        self.fuse.stored(self.inner.count_objects()).await
+    }
     async fn discard(&self, bucket: &str, prefix: &str) -> Result<(), StoreError> {
         self.fuse.stored(self.inner.discard(bucket, prefix)).await
     }

@@ -41,6 +41,8 @@ pub enum Event {
     Cancel {
         by: String,
     },
+    /// Nobody wants to know of it any more.
+    Forget,
     /// The attempt of a job that was to be ended has ended.
     Cancelled {
         attempt: u32,
@@ -113,6 +115,8 @@ impl Job {
             }
             Event::Vanish { attempt, reason } => self.vanish(attempt, reason, at)?,
             Event::Cancel { by } => self.cancel(&by, at)?,
+            Event::Forget if self.forgetting => return Err(Refused::OutOfOrder),
+            Event::Forget => self.forgetting = true,
             Event::Cancelled { attempt } => {
                 self.of_present(attempt)?;
                 self.only_in(&[Phase::Starting, Phase::Running])?;
@@ -221,6 +225,7 @@ mod tests {
             attempt.clone().prop_map(|attempt| Event::Fail { attempt, exit_code: Some(3), reason: String::new() }),
             attempt.clone().prop_map(|attempt| Event::Vanish { attempt, reason: String::new() }),
             Just(Event::Cancel { by: "alice".to_owned() }),
+            Just(Event::Forget),
             attempt.prop_map(|attempt| Event::Cancelled { attempt }),
             Just(Event::Refuse { reason: String::new() }),
         ]
@@ -237,6 +242,7 @@ mod tests {
                 prop_assert!(next.attempt == job.attempt || next.attempt == job.attempt + 1);
                 prop_assert!(job.outputs.is_empty() || next.outputs == job.outputs, "decided once");
                 prop_assert!(next.story.len() >= job.story.len());
+                prop_assert!(next.forgetting || !job.forgetting, "nobody asks for it back");
                 job = next;
             }
             prop_assert!(job.attempt <= MOST_ATTEMPTS && job.runs() <= MOST_RUNS);

@@ -221,6 +221,8 @@ pub struct Job {
     pub access_key: String,
     /// Somebody wants it ended.
     pub cancelling: bool,
+    /// It is forgotten as soon as it has ended.
+    pub forgetting: bool,
     /// Of the script, once it ended by itself.
     pub exit_code: Option<i32>,
     /// Of the one attempt that counts. They are in their place once the job succeeded.
@@ -258,6 +260,7 @@ impl Job {
             attempt: 0,
             access_key: String::new(),
             cancelling: false,
+            forgetting: false,
             exit_code: None,
             outputs: Vec::new(),
             story: vec![Step { at, phase: Phase::Accepted, attempt: 0, reason: String::new() }],

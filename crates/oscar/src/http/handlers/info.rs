@@ -74,7 +74,7 @@ async fn status(app: &App, headers: &HeaderMap) -> Result<Status, Refused> {
 }
 
 fn status_body(report: StatusReport, facts: &Facts) -> Status {
-    let StatusReport { nodes, totals, deployment, workload, buckets } = report;
+    let StatusReport { nodes, totals, deployment, workload, buckets, objects } = report;
     Status {
         cluster: ClusterStatus {
             nodes_count: nodes.len(),
@@ -114,7 +114,7 @@ fn status_body(report: StatusReport, facts: &Facts) -> Status {
             },
             deployment_name: deployment.name,
         },
-        minio: MinioStatus { buckets_count: buckets as u64, total_objects: 0 },
+        minio: MinioStatus { buckets_count: buckets as u64, total_objects: objects },
     }
 }
 
