@@ -2,7 +2,7 @@
 //! and the dispatcher over both.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use oscar_api::event::{Uploaded, minio_event};
@@ -39,6 +39,8 @@ pub(crate) struct Work {
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) furnished: Arc<Furnished>,
     pub(crate) own_store: OwnStore,
+    /// What runs scripts, once that is known.
+    pub(crate) executor: Arc<OnceLock<String>>,
 }
 
 impl Work {
@@ -68,7 +70,9 @@ impl Work {
             root_access_key: root.access_key.clone(),
             ..job_policy(settings)
         };
-        let runtime = LocalRuntime::open(data, runtime_options(settings, data, addresses.here)?);
+        let executor = Arc::default();
+        let options = runtime_options(settings, data, addresses.here, Arc::clone(&executor))?;
+        let runtime = LocalRuntime::open(data, options);
         let runtime = runtime.map_err(|cause| StartError::File { what: "finding attempts".to_owned(), cause })?;
         let ports = JobPorts { jobs: records.clone(), runtime, buckets: Arc::new(store.clone()), policy };
         let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
@@ -83,7 +87,7 @@ impl Work {
             access_key: root.access_key,
             secret_key: root.secret_key,
         };
-        Ok(Self { store, dispatcher, furnished, own_store })
+        Ok(Self { store, dispatcher, furnished, own_store, executor })
     }
 
     /// Finds again what was going on, then looks after it until the process ends.
@@ -216,7 +220,12 @@ fn job_policy(settings: &Effective) -> JobPolicy {
 }
 
 /// Trying out how scripts can be run takes a moment; the manager serves meanwhile.
-fn runtime_options(settings: &Effective, data: &Path, store_address: String) -> Result<RuntimeOptions, StartError> {
+fn runtime_options(
+    settings: &Effective,
+    data: &Path,
+    store_address: String,
+    known: Arc<OnceLock<String>>,
+) -> Result<RuntimeOptions, StartError> {
     let program = std::env::current_exe();
     let program = program.map_err(|cause| StartError::File { what: "finding this program".to_owned(), cause })?;
     let wish: Kind = settings.text("executor").parse().unwrap_or(Kind::Auto);
@@ -228,6 +237,8 @@ fn runtime_options(settings: &Effective, data: &Path, store_address: String) -> 
         if let Ok(executor) = &chosen {
             let described = executor.describe();
             tracing::info!(executor = %described.kind, with = described.with, "scripts are run");
+            // Nobody else sets it.
+            let _ = known.set(described.kind.to_string());
             sweep(executor).await;
         }
         let setup = chosen.map(|executor| Setup { executor, network, hidden: vec![hidden], disk_bytes: None });

@@ -135,6 +135,19 @@ impl Scene {
         }
     }
 
+    /// Waits until the service has so many jobs.
+    pub(crate) async fn all_of(&self, service: &str, count: usize) -> Vec<Value> {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let jobs = self.jobs(service).await;
+            if jobs.len() >= count {
+                return jobs;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{} of {count}\n{}", jobs.len(), self.manager.log());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Waits until the service has so many jobs and all of them have ended.
     pub(crate) async fn all_ended(&self, service: &str, count: usize) -> Vec<Value> {
         let deadline = tokio::time::Instant::now() + PATIENCE * 2;

@@ -44,6 +44,7 @@ async fn info(app: &App, headers: &HeaderMap) -> Result<Info, Refused> {
         architecture: go_architecture(std::env::consts::ARCH).to_owned(),
         kubernetes_version: app.manager.kubernetes_version().await,
         serverless_backend: None,
+        executor: app.facts.executor.get().cloned(),
     })
 }
 
