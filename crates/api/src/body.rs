@@ -20,6 +20,10 @@ pub struct Info {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub serverless_backend: Option<ServerlessBackend>,
+    /// What runs scripts, where this manager does so itself: `bubblewrap`, `container` or `process`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub executor: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, ToSchema)]

@@ -37,6 +37,8 @@ struct StoredJob {
     access_key: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     cancelling: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    forgetting: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -102,6 +104,7 @@ pub fn to_bytes(job: &Job) -> Vec<u8> {
         attempt,
         access_key,
         cancelling,
+        forgetting,
         exit_code,
         outputs,
         story,
@@ -124,6 +127,7 @@ pub fn to_bytes(job: &Job) -> Vec<u8> {
         attempt: *attempt,
         access_key: access_key.clone(),
         cancelling: *cancelling,
+        forgetting: *forgetting,
         exit_code: *exit_code,
         outputs: outputs.iter().cloned().map(StoredOutput::from_output).collect(),
         story: story.iter().cloned().map(StoredStep::from_step).collect(),
@@ -152,6 +156,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Job, String> {
         attempt,
         access_key,
         cancelling,
+        forgetting,
         exit_code,
         outputs,
         story,
@@ -173,6 +178,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Job, String> {
         attempt,
         access_key,
         cancelling,
+        forgetting,
         exit_code,
         outputs: outputs.into_iter().map(StoredOutput::into_output).collect(),
         story: story.into_iter().map(StoredStep::into_step).collect::<Result<_, _>>()?,
@@ -260,7 +266,7 @@ mod tests {
             events.extend(match ending {
                 0 => vec![Event::Decide { attempt: 1, outputs: vec![output] }, Event::Succeed { attempt: 1 }],
                 1 => vec![Event::Fail { attempt: 1, exit_code: Some(code), reason }],
-                2 => vec![Event::Cancel { by: reason }],
+                2 => vec![Event::Forget, Event::Cancel { by: reason }],
                 _ => vec![Event::Vanish { attempt: 1, reason }],
             });
             let mut job = job;

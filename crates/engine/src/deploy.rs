@@ -20,6 +20,7 @@ use crate::federate::{MemberOutcome, released};
 use crate::manager::Manager;
 use crate::ports::StoreError;
 use crate::ports::services::{Entry, Revision, Scope, Stored};
+use crate::storage::per_user;
 use crate::validate::{choose_vo, own_store_provider, validate};
 
 /// Which state a caller means to change.
@@ -188,14 +189,16 @@ impl Manager {
             Ok(Some(_)) | Err(StoreError::Broken(_)) => return Err(Failure::Exists(name)),
             Err(error) => return Err(Failure::of_service(error, &name)),
         }
-        self.complete(principal, &mut definition, Former::None).await?;
         let (owner, owner_name) = owner_of(principal);
+        per_user::add_owner(&mut definition, &owner);
+        self.complete(principal, &mut definition, Former::None).await?;
         let given = definition.is_worker() && is_token(token.expose());
         let token = if given { token.clone() } else { self.new_token() };
         let federates = self.mark_coordinator(&mut definition);
         let sensitive = Sensitive::take_from(&mut definition);
         let namespace = self.onboarding.home(&owner, &owner_name).await?.namespace;
-        let service = Service { definition, owner, owner_name, token, namespace, bucket_list: Vec::new() };
+        let bucket_list = self.user_buckets(&definition);
+        let service = Service { definition, owner, owner_name, token, namespace, bucket_list };
         if federates {
             return Box::pin(self.create_federation(service, sensitive, None, terms.by(principal))).await;
         }
@@ -347,13 +350,20 @@ impl Manager {
             );
             return Err(Failure::Invalid(faults));
         }
+        per_user::add_owner(&mut definition, &former.owner);
         self.complete(principal, &mut definition, Former::Of(&former.definition)).await?;
         let kept = self.ports.services.reveal(former.name()).await;
         let kept = kept.map_err(|error| Failure::of_service(error, former.name()))?;
         let sensitive = Sensitive::take_from(&mut definition).keeping(&kept, &definition.clusters);
-        let service = Service { definition, ..former.clone() };
+        let bucket_list = self.user_buckets(&definition);
+        let service = Service { definition, bucket_list, ..former.clone() };
         let same = service == *former && sensitive == kept;
         Ok(Update { service, sensitive, same })
+    }
+
+    /// Where nothing makes them, none are named.
+    fn user_buckets(&self, definition: &Definition) -> Vec<String> {
+        if self.jobs.is_some() { per_user::names(definition) } else { Vec::new() }
     }
 
     /// Definitions name the cluster's own store where it is now: its address may be another one

@@ -16,6 +16,7 @@ pub struct StatusReport {
     pub workload: Option<Workload>,
     /// Of the cluster's own store; 0 for those who do not see the whole cluster.
     pub buckets: usize,
+    pub objects: u64,
 }
 
 impl Manager {
@@ -28,12 +29,12 @@ impl Manager {
             node.request_bytes += held.bytes;
         }
         let deployment = self.ports.cluster.deployment().await?;
-        let (workload, buckets) = if self.sees_everything(principal) {
-            (Some(self.workload().await?), self.count_buckets().await)
+        let (workload, buckets, objects) = if self.sees_everything(principal) {
+            (Some(self.workload().await?), self.count_buckets().await, self.count_objects().await)
         } else {
-            (None, 0)
+            (None, 0, 0)
         };
-        Ok(StatusReport { totals: totals(&nodes), nodes, deployment, workload, buckets })
+        Ok(StatusReport { totals: totals(&nodes), nodes, deployment, workload, buckets, objects })
     }
 
     /// What runs for services: jobs, where this manager looks after them.
@@ -51,6 +52,11 @@ impl Manager {
     /// A store that does not answer hides nothing else of the state.
     async fn count_buckets(&self) -> usize {
         self.buckets(&Principal::Admin).await.map_or(0, |buckets| buckets.len())
+    }
+
+    async fn count_objects(&self) -> u64 {
+        let Some(jobs) = &self.jobs else { return 0 };
+        jobs.buckets().count_objects().await.ok().flatten().unwrap_or_default()
     }
 
     pub async fn kubernetes_version(&self) -> String {

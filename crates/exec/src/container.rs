@@ -17,6 +17,7 @@ use crate::drive::{Bounds, Cause, feed, listen, to_ended};
 use crate::engine::Engine;
 use crate::executor::{Input, Output, to_shell};
 use crate::gate::{self, Start};
+use crate::leftover;
 use crate::ownership::{self, NOBODY};
 use crate::run::{Description, Ended, ExecError, Kind, Network, Paths, Run};
 
@@ -83,7 +84,7 @@ impl Container {
     ) -> Result<Ended, ExecError> {
         check_image(&run.image)?;
         let config = Config::write(run, self.as_root)?;
-        let name = gate::unique_name("oscar-run");
+        let name = leftover::new_name();
         let mut made = Made { engine: &self.engine, name: name.clone(), removed: false };
         self.create(run, &self.build_create(run, &name, &config.0, stdin.is_some())).await?;
 
@@ -138,6 +139,17 @@ impl Container {
             return Err(ExecError::NoImage { image: run.image.clone(), why });
         }
         Ok(to_ended(status, &run.limits, state.ends_with("true") || complaints.contains(OUT_OF_MEMORY)))
+    }
+
+    /// Removes containers whose maker was killed before it could; how many there were.
+    pub(crate) async fn sweep(&self) -> Result<usize, String> {
+        let names = ["ps", "--all", "--filter", "label=oscar.job=yes", "--format", "{{.Names}}"];
+        let names = self.engine.tell(&names).await?;
+        let left: Vec<&str> = names.lines().map(str::trim).filter(|name| leftover::is_left(name)).collect();
+        for name in &left {
+            self.engine.tell(&["rm", "--force", "--volumes", name]).await?;
+        }
+        Ok(left.len())
     }
 
     /// Makes the container; an image that is not here is fetched first.

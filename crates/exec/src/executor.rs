@@ -49,6 +49,15 @@ impl Executor {
         }
     }
 
+    /// Ends what goes on although whoever began it was killed; how much that was. Only containers
+    /// outlive their process, so for the other ways there is nothing to do.
+    pub async fn sweep(&self) -> Result<usize, String> {
+        match &self.way {
+            Way::Bubblewrap(_) | Way::Process(_) => Ok(0),
+            Way::Container(way) => way.sweep().await,
+        }
+    }
+
     /// Runs the script until it, and everything that it started, has ended.
     ///
     /// The input and output folders become the property of the script's user when this process

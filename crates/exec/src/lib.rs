@@ -13,6 +13,7 @@ mod drive;
 mod engine;
 mod executor;
 mod gate;
+mod leftover;
 mod limits;
 mod ownership;
 mod probe;

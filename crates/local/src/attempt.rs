@@ -1,8 +1,10 @@
 //! The supervisor of one attempt: the process that holds the keys and runs the script in a
 //! sandbox. It is started by the manager and goes on without it.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use crate::runtime::is_full;
 use crate::runtime::{AttemptFolder, AttemptOrder, AttemptResult, LogWriter, ResultExit, ResultOutput};
 
 /// How scripts are run here: what the manager found out once, for all attempts.
@@ -29,6 +32,9 @@ pub struct Setup {
     /// What may lie in an output folder.
     pub disk_bytes: Option<u64>,
 }
+
+/// Between two looks for room on a full disk.
+const FOR_ROOM: Duration = Duration::from_millis(500);
 
 /// A script that is asked to end gets this long.
 const GRACE: Duration = Duration::from_secs(5);
@@ -58,7 +64,15 @@ pub async fn supervise(folder: &Path) -> Result<(), String> {
     let mut sink = FileSink { log };
     let (result, response) = attempt(&folder, order, &mut sink, cancel).await;
     sink.log.finish();
-    folder.finish(&result, response.as_deref()).map_err(said("writing the result"))
+    loop {
+        match folder.finish(&result, response.as_deref()) {
+            // What was done must not be done again only because there is no room to say so.
+            Err(error) if error.kind() == ErrorKind::StorageFull && !folder.is_to_end() => {
+                tokio::time::sleep(FOR_ROOM).await;
+            }
+            finished => return finished.map_err(said("writing the result")),
+        }
+    }
 }
 
 async fn attempt(
@@ -67,18 +81,18 @@ async fn attempt(
     sink: &mut FileSink,
     cancel: CancellationToken,
 ) -> (AttemptResult, Option<PathBuf>) {
-    let began = std::sync::Mutex::new(None);
+    let (began, was_full) = (Mutex::new(None), AtomicBool::new(false));
     let config = match FunctionConfig::parse(&order.config) {
         Ok(config) => config,
         Err(sentence) => return (failed(sentence), None),
     };
-    let sandbox = MachineSandbox { setup: &order.setup, order: &order, folder, began: &began };
+    let sandbox = MachineSandbox { setup: &order.setup, order: &order, folder, began: &began, was_full: &was_full };
     let task = task(folder, &order, config);
     let report = perform(&task, &sandbox, sink, cancel.clone()).await;
-    let began = *began.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let began = *began.lock().unwrap_or_else(PoisonError::into_inner);
     let response = report.response.as_ref().map(|response| response.file.clone());
     let result = AttemptResult {
-        exit: exit_of(&report, cancel.is_cancelled()),
+        exit: exit_of(&report, cancel.is_cancelled(), was_full.load(Ordering::Relaxed)),
         outputs: outputs_of(&report),
         began,
         ended: now(),
@@ -93,6 +107,7 @@ fn task(folder: &AttemptFolder, order: &AttemptOrder, config: FunctionConfig) ->
         secret_key: Secret::new(store.secret_key.as_str()),
         session_token: None,
         endpoint: Some(store.endpoint.clone()),
+        endpoint_file: Some(store.endpoint_file.clone()),
     });
     Task {
         event: EventSource::File(folder.event()),
@@ -119,11 +134,15 @@ fn failed(sentence: String) -> AttemptResult {
     AttemptResult { exit: ResultExit::Failed(sentence), outputs: Vec::new(), began: None, ended: now() }
 }
 
-fn exit_of(report: &Report, cancelled: bool) -> ResultExit {
+/// `was_full`: there was no room left on the disk when the script ended.
+fn exit_of(report: &Report, cancelled: bool, was_full: bool) -> ResultExit {
     match (&report.exit, &report.failure) {
         (Some(Exit::TimedOut), _) => ResultExit::TimedOut,
         (Some(Exit::Cancelled), _) => ResultExit::Cancelled,
         (_, Some(_)) if cancelled => ResultExit::Cancelled,
+        (_, Some(failure)) if failure.wants_room() => ResultExit::NoRoom(failure.sentence.clone()),
+        // Also of a script that ended well: nobody knows whether it wrote everything.
+        (Some(_), _) if was_full => ResultExit::NoRoom(FULL_AT_THE_END.to_owned()),
         (Some(Exit::Code(code)), _) if *code != 0 => ResultExit::Code(*code),
         (_, Some(failure)) => ResultExit::Failed(failure.sentence.clone()),
         (_, None) => ResultExit::Success,
@@ -158,7 +177,8 @@ struct MachineSandbox<'a> {
     setup: &'a Setup,
     order: &'a AttemptOrder,
     folder: &'a AttemptFolder,
-    began: &'a std::sync::Mutex<Option<u64>>,
+    began: &'a Mutex<Option<u64>>,
+    was_full: &'a AtomicBool,
 }
 
 #[async_trait]
@@ -189,6 +209,7 @@ impl Sandbox for MachineSandbox<'_> {
         while let Some(piece) = pieces.recv().await {
             output.write(&piece).await;
         }
+        self.was_full.store(is_full(&script.output_dir), Ordering::Relaxed);
         match ended {
             Ok(Ended::Code(code)) => Ok(Exit::Code(code)),
             Ok(Ended::Signal(signal)) => Ok(Exit::Signal(signal)),
@@ -200,6 +221,8 @@ impl Sandbox for MachineSandbox<'_> {
         }
     }
 }
+
+const FULL_AT_THE_END: &str = "The disk of this job was full when its script ended, so its outputs may not be whole.";
 
 /// The name of the event in the input folder; listings leave it out.
 const EVENT_FILE: &str = ".event";
@@ -229,7 +252,7 @@ impl MachineSandbox<'_> {
 
     /// The manager may be gone; then it reads the mark when it is back.
     fn tell_running(&self) {
-        *self.began.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(now());
+        *self.began.lock().unwrap_or_else(PoisonError::into_inner) = Some(now());
         let _ = self.folder.mark_running();
         let mut out = std::io::stdout();
         let _ = out.write_all(b"r").and_then(|()| out.flush());

@@ -47,20 +47,10 @@ enum Command {
 
 fn main() -> ExitCode {
     let Arguments { global, command } = Arguments::parse();
-    if let Command::Supervise { folder } = &command {
-        return oscar::supervise(folder);
-    }
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("error: no threads can be started: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
     match command {
-        Command::Serve(args) => runtime.block_on(serve::run(&args)),
-        Command::Client(command) => runtime.block_on(cli::run(command, &global)),
-        Command::Demo(args) => runtime.block_on(demo::run(&args, global.json)),
+        Command::Serve(args) => block_on(serve::run(&args)),
+        Command::Client(command) => block_on(cli::run(command, &global)),
+        Command::Demo(args) => block_on(demo::run(&args, global.json)),
         Command::Config(command) => serve::run_config(&command, global.json),
         Command::Completions { shell } => {
             cli::completions(shell, Arguments::command());
@@ -79,6 +69,17 @@ fn main() -> ExitCode {
             let line = |route: &oscar::http::Route| format!("{} {}\n", route.method.to_ascii_uppercase(), route.path);
             cli::write_out(&oscar::http::ROUTES.iter().map(line).collect::<String>());
             ExitCode::SUCCESS
+        }
+    }
+}
+
+/// With threads for everything that goes on at once; what does not need them starts none.
+fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(work),
+        Err(error) => {
+            eprintln!("error: no threads can be started: {error}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -191,3 +191,10 @@ fn refuse_staging(name: &str) -> Result<(), Refusal> {
 fn names(users: &[Subject]) -> String {
     to_text(&users.iter().map(Subject::as_str).collect::<Vec<_>>())
 }
+
+/// Objects in all buckets but one. Each bucket counts its own as they come and go.
+pub(crate) fn count_objects(connection: &rusqlite::Connection, but: &str) -> rusqlite::Result<u64> {
+    let sum = "SELECT coalesce(sum(objects), 0) FROM buckets WHERE name <> ?1";
+    let count: i64 = connection.prepare_cached(sum)?.query_row([but], |row| row.get(0))?;
+    Ok(count.unsigned_abs())
+}

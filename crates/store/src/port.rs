@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use oscar_engine::ports::StoreError;
 use oscar_engine::ports::buckets::{
-    Bucket, Buckets, Grant, Keys, Move, Object, ObjectEvent, Page, Presign, Subscription, Uploads,
+    Bucket, Buckets, Grant, Keys, Move, Object, ObjectEvent, Page, Presign, STAGING_BUCKET, Subscription, Uploads,
 };
 use oscar_model::identity::{Owner, Subject};
 use oscar_model::service::Visibility;
@@ -168,6 +168,11 @@ impl Buckets for Store {
         }
         let (moves, root) = (moves.to_vec(), self.inner.root.access_key.clone());
         self.change(move |batch| moves::commit(batch, &moves, &root)).await
+    }
+
+    async fn count_objects(&self) -> Result<Option<u64>, StoreError> {
+        let count = self.read(|connection| bucket_changes::count_objects(connection, STAGING_BUCKET)).await?;
+        Ok(Some(count))
     }
 
     async fn discard(&self, bucket: &str, prefix: &str) -> Result<(), StoreError> {

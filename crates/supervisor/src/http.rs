@@ -16,6 +16,7 @@ use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::journal::Notes;
+use crate::report::{DISK_FULL, STORE_FULL};
 use crate::task::Limits;
 
 /// How much of an error's body is read.
@@ -50,7 +51,7 @@ impl Trouble {
 
     pub(crate) fn of_disk(doing: &str, error: &std::io::Error) -> Self {
         Self::last(match error.kind() {
-            std::io::ErrorKind::StorageFull => "the disk of this job is full".to_owned(),
+            std::io::ErrorKind::StorageFull => DISK_FULL.to_owned(),
             _ => format!("{doing}: {error}"),
         })
     }
@@ -91,7 +92,7 @@ impl Trouble {
             }
             404 => format!("it does not exist there ({said})"),
             411 | 413 => format!("the store does not take a file of this size ({said})"),
-            507 => format!("the store is full ({said})"),
+            507 => format!("{STORE_FULL} ({said})"),
             _ => format!("the store answered {said}"),
         };
         let again = matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504);
@@ -179,22 +180,39 @@ impl Transport {
     }
 
     /// Tries until it works, is hopeless, or was tried often enough.
-    pub(crate) async fn retry<T, F, Fut>(&self, notes: &Notes, what: String, mut attempt: F) -> Result<T, Trouble>
+    pub(crate) async fn retry<T, F, Fut>(&self, notes: &Notes, what: String, attempt: F) -> Result<T, Trouble>
     where
         F: FnMut(u32) -> Fut,
         Fut: Future<Output = Result<T, Trouble>>,
     {
-        let mut tried = 0;
+        self.retry_often(self.limits.attempts, notes, what, attempt).await
+    }
+
+    pub(crate) async fn retry_often<T, F, Fut>(
+        &self,
+        most: u32,
+        notes: &Notes,
+        what: String,
+        mut attempt: F,
+    ) -> Result<T, Trouble>
+    where
+        F: FnMut(u32) -> Fut,
+        Fut: Future<Output = Result<T, Trouble>>,
+    {
+        let (mut tried, mut told) = (0, String::new());
         loop {
             let trouble = match attempt(tried).await {
                 Ok(done) => return Ok(done),
                 Err(trouble) => trouble,
             };
             tried += 1;
-            if !trouble.again || tried >= self.limits.attempts {
+            if !trouble.again || tried >= most {
                 return Err(trouble);
             }
-            notes.add(format!("{what}: {}; it is tried again.", trouble.cause));
+            if told != trouble.cause {
+                notes.add(format!("{what}: {}; it is tried again.", trouble.cause));
+                told = trouble.cause;
+            }
             self.pause(tried).await;
         }
     }
@@ -211,6 +229,7 @@ impl Transport {
     /// resource has changed meanwhile.
     pub(crate) async fn download(
         &self,
+        most: u32,
         notes: &Notes,
         what: &str,
         request: impl Fn() -> Result<RequestBuilder, Trouble>,
@@ -218,7 +237,7 @@ impl Transport {
     ) -> Result<u64, Trouble> {
         let disk = |error: std::io::Error| Trouble::of_disk("its copy cannot be written", &error);
         let mut file = File::create(target).await.map_err(disk)?;
-        let (mut have, mut version, mut fruitless) = (0u64, None::<String>, 0u32);
+        let (mut have, mut version, mut fruitless, mut told) = (0u64, None::<String>, 0u32, String::new());
         for _ in 0..MOST_RESUMES {
             let before = have;
             let trouble = match self.fetch(request()?, &mut file, &mut have, &mut version).await {
@@ -229,10 +248,13 @@ impl Transport {
                 Err(trouble) => trouble,
             };
             fruitless = if have > before { 1 } else { fruitless + 1 };
-            if !trouble.again || fruitless >= self.limits.attempts {
+            if !trouble.again || fruitless >= most {
                 return Err(trouble);
             }
-            notes.add(format!("{what}: {}; it is tried again.", trouble.cause));
+            if fruitless == 1 || told != trouble.cause {
+                notes.add(format!("{what}: {}; it is tried again.", trouble.cause));
+                told = trouble.cause;
+            }
             self.pause(fruitless).await;
         }
         Err(Trouble::last("the connection broke too often"))

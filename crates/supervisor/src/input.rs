@@ -65,7 +65,11 @@ pub(crate) async fn stage_in(
         Store::Webdav(store) => store.get(&place.key),
     };
     let what = format!("Fetching {}", place.shown());
-    let fetched = providers.transport().download(&notes, &what, request, &file).await;
+    let most = match &store {
+        Store::S3(store) => store.attempts(),
+        Store::Webdav(_) => providers.transport().limits.attempts,
+    };
+    let fetched = providers.transport().download(most, &notes, &what, request, &file).await;
     journal.take_notes(&notes).await;
     let bytes = fetched
         .map_err(|Trouble { cause, .. }| format!("The input {} could not be fetched: {cause}.", place.shown()))?;

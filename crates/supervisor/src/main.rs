@@ -150,7 +150,7 @@ fn credentials(folder: &Path) -> Credentials {
     {
         let amazon = ProviderRef { kind: ProviderKind::S3, id: ProviderRef::DEFAULT_ID.to_owned() };
         let session_token = std::env::var("AWS_SESSION_TOKEN").ok().map(Secret::new);
-        let access = Access { access_key, secret_key: Secret::new(secret_key), session_token, endpoint: None };
+        let access = Access { access_key, secret_key: Secret::new(secret_key), session_token, ..Access::default() };
         credentials.entry(amazon).or_insert(access);
     }
     credentials

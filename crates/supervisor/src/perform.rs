@@ -13,7 +13,7 @@ use crate::journal::{Journal, Notes, OutputSink};
 use crate::names::below;
 use crate::output::{Harvest, Produced, Targets, harvest, store};
 use crate::providers::Providers;
-use crate::report::{Failure, Manifest, Report, Response, ResponseKind, Stage};
+use crate::report::{DISK_FULL, Failure, Manifest, Report, Response, ResponseKind, Stage};
 use crate::response::{Capture, of_files};
 use crate::sandbox::{Exit, Sandbox, ScriptRun};
 use crate::task::{EventSource, Task};
@@ -289,7 +289,7 @@ fn event_variables(event: &Event, env: &mut BTreeMap<String, String>) -> Option<
 
 fn no_room(error: &std::io::Error) -> Failure {
     let cause = match error.kind() {
-        ErrorKind::StorageFull => "its disk is full".to_owned(),
+        ErrorKind::StorageFull => DISK_FULL.to_owned(),
         _ => error.to_string(),
     };
     Failure::new(Stage::Configuration, format!("The folders of the job cannot be made: {cause}."))

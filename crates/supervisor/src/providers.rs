@@ -128,7 +128,9 @@ impl<'a> Providers<'a> {
         };
         let endpoint = given.and_then(|given| given.endpoint.as_deref()).unwrap_or(endpoint);
         let endpoint = if endpoint.is_empty() { CLUSTER_MINIO } else { endpoint };
-        self.s3_store(reference, endpoint, verify, region, false, keys)
+        let store = self.s3_store(reference, endpoint, verify, region, false, keys)?;
+        let endpoint_file = given.and_then(|given| given.endpoint_file.clone());
+        Ok(Store::S3(S3Store { endpoint_file, ..store }))
     }
 
     fn amazon(
@@ -144,10 +146,11 @@ impl<'a> Providers<'a> {
         let region = if region.is_empty() { "us-east-1" } else { region };
         let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
         let amazon = format!("https://s3.{region}.{domain}");
-        match given.and_then(|given| given.endpoint.as_deref()) {
+        let store = match given.and_then(|given| given.endpoint.as_deref()) {
             Some(endpoint) => self.s3_store(reference, endpoint, true, region, false, keys),
             None => self.s3_store(reference, &amazon, true, region, true, keys),
-        }
+        };
+        store.map(Store::S3)
     }
 
     fn s3_store(
@@ -158,22 +161,22 @@ impl<'a> Providers<'a> {
         region: &str,
         virtual_host: bool,
         keys: Keys,
-    ) -> Result<Store, Unusable> {
-        let endpoint =
-            Url::parse(endpoint).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    ) -> Result<S3Store, Unusable> {
+        let endpoint = address(endpoint);
         let endpoint = endpoint.ok_or_else(|| {
             Unusable::Because(format!("the endpoint of the storage provider {reference} is no address"))
         })?;
-        Ok(Store::S3(S3Store {
+        Ok(S3Store {
             trust: trust(&endpoint, verify),
             endpoint,
+            endpoint_file: None,
             region: region.to_owned(),
             virtual_host,
             access_key: keys.access_key,
             secret_key: keys.secret_key,
             session_token: keys.session_token,
             transport: self.transport.clone(),
-        }))
+        })
     }
 
     fn webdav(&self, hostname: &str, login: &str, password: &Secret) -> Option<Store> {
@@ -191,6 +194,11 @@ impl<'a> Providers<'a> {
             })
         })
     }
+}
+
+/// The address of a store, if it is one.
+pub(crate) fn address(text: &str) -> Option<Url> {
+    Url::parse(text.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
 fn trust(address: &Url, verify: bool) -> Trust {

@@ -116,8 +116,18 @@ pub enum Stage {
     Response,
 }
 
+/// Sentences about a lack of room contain one of these; the last is the system's own.
+pub(crate) const DISK_FULL: &str = "the disk of this job is full";
+pub(crate) const STORE_FULL: &str = "the store is full";
+const SYSTEM_FULL: &str = "No space left on device";
+
 impl Failure {
     pub(crate) fn new(stage: Stage, sentence: impl Into<String>) -> Self {
         Self { stage, sentence: sentence.into() }
+    }
+
+    /// Whether nothing but room was missing, so that the same may go well later.
+    pub fn wants_room(&self) -> bool {
+        [DISK_FULL, STORE_FULL, SYSTEM_FULL].iter().any(|words| self.sentence.contains(words))
     }
 }

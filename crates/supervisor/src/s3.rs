@@ -1,5 +1,6 @@
 //! MinIO and S3: requests are signed here and sent by [`Transport`].
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use crate::http::{Transport, Trouble, Trust, code_in};
 use crate::journal::Notes;
 use crate::names::check_key;
+use crate::providers::address;
 use crate::slice::Slice;
 
 /// How long a signature is good for. It is checked when a request begins, and each attempt has a
@@ -23,6 +25,8 @@ const MOST_PARTS: u64 = 10_000;
 
 pub(crate) struct S3Store {
     pub(crate) endpoint: Url,
+    /// Where its present address stands, when it may move.
+    pub(crate) endpoint_file: Option<PathBuf>,
     pub(crate) region: String,
     pub(crate) trust: Trust,
     /// Amazon wants the bucket in the host's name.
@@ -34,6 +38,25 @@ pub(crate) struct S3Store {
 }
 
 impl S3Store {
+    /// How often a transfer is tried without any progress.
+    pub(crate) fn attempts(&self) -> u32 {
+        let limits = &self.transport.limits;
+        if self.endpoint_file.is_some() { limits.patient_attempts } else { limits.attempts }
+    }
+
+    async fn retry<T, F, Fut>(&self, notes: &Notes, what: String, attempt: F) -> Result<T, Trouble>
+    where
+        F: FnMut(u32) -> Fut,
+        Fut: Future<Output = Result<T, Trouble>>,
+    {
+        self.transport.retry_often(self.attempts(), notes, what, attempt).await
+    }
+
+    fn present_endpoint(&self) -> Url {
+        let written = self.endpoint_file.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
+        written.and_then(|text| address(&text)).unwrap_or_else(|| self.endpoint.clone())
+    }
+
     /// A request for an object, to be made anew for each attempt.
     pub(crate) fn get(&self, bucket: &str, key: &str) -> Result<RequestBuilder, Trouble> {
         let place = self.place(bucket, key)?;
@@ -48,24 +71,23 @@ impl S3Store {
         key: &str,
         data: &Slice,
     ) -> Result<Option<String>, Trouble> {
-        let place = self.place(bucket, key)?;
         if data.len() > self.transport.limits.part_bytes {
-            return self.put_in_parts(notes, &place, key, data).await;
+            return self.put_in_parts(notes, bucket, key, data).await;
         }
-        let stored = self.transport.retry(notes, format!("Storing {bucket}/{key}"), |_| {
+        let stored = self.retry(notes, format!("Storing {bucket}/{key}"), |_| async {
+            let place = self.place(bucket, key)?;
             let url = place.bucket.put_object(Some(&place.credentials), key).sign(SIGNATURE);
-            self.send(place.client, Method::PUT, url, data)
+            self.send(place.client, Method::PUT, url, data).await
         });
         Ok(etag(&stored.await?))
     }
 
     /// Stores a small text.
     pub(crate) async fn put_text(&self, notes: &Notes, bucket: &str, key: &str, text: &str) -> Result<(), Trouble> {
-        let place = self.place(bucket, key)?;
-        let stored = self.transport.retry(notes, format!("Storing {bucket}/{key}"), |_| {
+        let stored = self.retry(notes, format!("Storing {bucket}/{key}"), |_| async {
+            let place = self.place(bucket, key)?;
             let url = place.bucket.put_object(Some(&place.credentials), key).sign(SIGNATURE);
-            let request = place.client.put(url).header(CONTENT_TYPE, "application/json").body(text.to_owned());
-            answered(request)
+            answered(place.client.put(url).header(CONTENT_TYPE, "application/json").body(text.to_owned())).await
         });
         stored.await.map(drop)
     }
@@ -73,23 +95,22 @@ impl S3Store {
     async fn put_in_parts(
         &self,
         notes: &Notes,
-        place: &Place<'_>,
+        bucket: &str,
         key: &str,
         data: &Slice,
     ) -> Result<Option<String>, Trouble> {
-        let what = format!("Storing {}/{key}", place.bucket.name());
-        let begun = self.transport.retry(notes, what.clone(), |_| {
+        let begun = self.retry(notes, format!("Storing {bucket}/{key}"), |_| async {
+            let place = self.place(bucket, key)?;
             let url = place.bucket.create_multipart_upload(Some(&place.credentials), key).sign(SIGNATURE);
-            async {
-                let text = text_of(answered(place.client.post(url)).await?).await?;
-                let parsed = CreateMultipartUpload::parse_response(&text);
-                let strange = |_| Trouble::passing("the store's answer to the beginning of an upload is not S3's");
-                parsed.map(|begun| begun.upload_id().to_owned()).map_err(strange)
-            }
+            let text = text_of(answered(place.client.post(url)).await?).await?;
+            let parsed = CreateMultipartUpload::parse_response(&text);
+            let strange = |_| Trouble::passing("the store's answer to the beginning of an upload is not S3's");
+            parsed.map(|begun| begun.upload_id().to_owned()).map_err(strange)
         });
         let upload = begun.await?;
-        let sent = self.send_parts(notes, place, key, data, &upload, &what).await;
+        let sent = self.send_parts(notes, bucket, key, data, &upload).await;
         if sent.is_err() {
+            let place = self.place(bucket, key)?;
             let url = place.bucket.abort_multipart_upload(Some(&place.credentials), key, &upload).sign(SIGNATURE);
             // Parts that stay are the store's to remove; the first failure is what counts.
             let _ = answered(place.client.delete(url)).await;
@@ -100,36 +121,38 @@ impl S3Store {
     async fn send_parts(
         &self,
         notes: &Notes,
-        place: &Place<'_>,
+        bucket: &str,
         key: &str,
         data: &Slice,
         upload: &str,
-        what: &str,
     ) -> Result<Option<String>, Trouble> {
         let size = self.transport.limits.part_bytes.max(data.len().div_ceil(MOST_PARTS));
+        let what = format!("Storing {bucket}/{key}");
         let mut tags = Vec::new();
         for (number, part) in (1u16..).zip(data.parts(size)) {
-            let sent = self.transport.retry(notes, what.to_owned(), |_| {
+            let part = &part;
+            let sent = self.retry(notes, what.clone(), |_| async move {
+                let place = self.place(bucket, key)?;
                 let url = place.bucket.upload_part(Some(&place.credentials), key, number, upload).sign(SIGNATURE);
-                self.send(place.client, Method::PUT, url, &part)
+                self.send(place.client, Method::PUT, url, part).await
             });
             let tag = sent.await?.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
             tags.push(tag.ok_or_else(|| Trouble::last("the store gave a part no tag"))?);
         }
-        let finished = self.transport.retry(notes, what.to_owned(), |tried| {
+        let tags = &tags;
+        let finished = self.retry(notes, what, |tried| async move {
+            let place = self.place(bucket, key)?;
             let tags = tags.iter().map(String::as_str);
             let action = place.bucket.complete_multipart_upload(Some(&place.credentials), key, upload, tags);
             let (url, body) = (action.sign(SIGNATURE), action.body());
-            async move {
-                let request = place.client.post(url).timeout(self.transport.patience(data.len())).body(body);
-                match answered(request).await {
-                    Ok(answer) => completed(&text_of(answer).await?),
-                    // The answer to an earlier attempt was lost: the object is there, or it is not.
-                    Err(gone) if tried > 0 && gone.status == Some(StatusCode::NOT_FOUND) => {
-                        self.tag_of(place, key, data.len()).await.ok_or(gone)
-                    }
-                    Err(trouble) => Err(trouble),
+            let request = place.client.post(url).timeout(self.transport.patience(data.len())).body(body);
+            match answered(request).await {
+                Ok(answer) => completed(&text_of(answer).await?),
+                // The answer to an earlier attempt was lost: the object is there, or it is not.
+                Err(gone) if tried > 0 && gone.status == Some(StatusCode::NOT_FOUND) => {
+                    self.tag_of(&place, key, data.len()).await.ok_or(gone)
                 }
+                Err(trouble) => Err(trouble),
             }
         });
         finished.await
@@ -156,7 +179,7 @@ impl S3Store {
         // A dot in a bucket's name does not fit the certificate of a host name.
         let style = if self.virtual_host && !bucket.contains('.') { UrlStyle::VirtualHost } else { UrlStyle::Path };
         let region = if self.region.is_empty() { "us-east-1" } else { &self.region };
-        let bucket = Bucket::new(self.endpoint.clone(), style, bucket.to_owned(), region.to_owned());
+        let bucket = Bucket::new(self.present_endpoint(), style, bucket.to_owned(), region.to_owned());
         let bucket = bucket.map_err(|_| Trouble::last("the name of the bucket or the store's address is not valid"))?;
         let (key, secret) = (self.access_key.as_str(), self.secret_key.expose());
         let credentials = match &self.session_token {

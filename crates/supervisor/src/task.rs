@@ -58,6 +58,9 @@ pub struct Access {
     pub session_token: Option<Secret>,
     /// The store's address, when it is another one than the definition says.
     pub endpoint: Option<String>,
+    /// A file that holds its present address. A store of which there is one may move, and be away
+    /// for a while: it is waited for.
+    pub endpoint_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone)]
@@ -77,6 +80,8 @@ pub struct Limits {
     pub part_bytes: u64,
     /// How often a transfer is tried without any progress.
     pub attempts: u32,
+    /// The same for a store that may be away for a while.
+    pub patient_attempts: u32,
     /// The pause after the first failure; it doubles each time.
     pub pause: Duration,
     /// A connection that moves nothing for this long is given up.
@@ -93,6 +98,7 @@ impl Default for Limits {
             uploads: 4,
             part_bytes: 16 << 20,
             attempts: 6,
+            patient_attempts: 400,
             pause: Duration::from_millis(200),
             stall: Duration::from_mins(1),
         }

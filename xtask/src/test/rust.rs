@@ -12,6 +12,9 @@ use super::suite::Suite;
 use super::{Run, libtest};
 use crate::command;
 
+/// Tests with this in their name are what other tests start as processes of their own.
+const CHILD: &str = "child_";
+
 /// One test program.
 #[derive(Debug, PartialEq, Eq)]
 struct Program {
@@ -45,7 +48,8 @@ pub(crate) fn suites(run: &Run) -> Vec<Suite> {
         let mut command = Command::new(&program.path);
         command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
         if run.long {
-            command.arg("--ignored");
+            // What another test starts as its child does nothing without it.
+            command.args(["--ignored", "--skip", CHILD]);
         }
         suites.push(run_suite(run, &program.suite, &mut command));
         if run.long && has_properties(&program.suite) {

@@ -8,10 +8,12 @@ use oscar_model::job::admission::Waiting;
 use oscar_model::job::{Event, Job, JobName, Phase};
 use oscar_model::service::{Definition, Service, Visibility};
 
+use super::dispatch::unavailable;
 use super::{Dispatcher, Held, run_of};
 use crate::ports::StoreError;
 use crate::ports::buckets::{Bucket, Grant, Keys, STAGING_BUCKET, Verb};
 use crate::ports::runtime::{Order, Outputs, RunId, RuntimeError, StoreAccess};
+use crate::storage::per_user;
 
 /// With this annotation outputs go straight to their place: nothing is staged, and a repeated
 /// attempt may write again what a former one wrote.
@@ -41,6 +43,7 @@ impl Dispatcher {
         if !matches!(job.phase, Phase::Accepted | Phase::Queued) {
             return Ok(self.adopt(&job, held));
         }
+        self.runtime.ready().await.map_err(|error| unavailable(&error))?;
         let Some(stored) = self.services.get(&job.service).await? else {
             self.advance(&job, Event::Refuse { reason: "its service was removed".to_owned() }).await?;
             return Ok(false);
@@ -136,7 +139,7 @@ impl Dispatcher {
     /// A key that opens what this attempt needs of the cluster's own store and nothing else.
     async fn keys_for(&self, job: &Job, run: &RunId, definition: &Definition) -> Result<Option<Keys>, KeyTrouble> {
         let mut grants = self.read_grants(job).await?;
-        grants.extend(write_grants(run, definition));
+        grants.extend(write_grants(run, definition, job.input.as_ref().map(|input| input.bucket.as_str())));
         if grants.is_empty() {
             return Ok(None);
         }
@@ -205,7 +208,8 @@ pub(super) fn staging_prefix(run: &RunId) -> String {
     format!("{}/{}/", run.job, run.attempt)
 }
 
-fn write_grants(run: &RunId, definition: &Definition) -> Vec<Grant> {
+/// What came from a user's own bucket goes back to it: `source` is where the input is.
+fn write_grants(run: &RunId, definition: &Definition, source: Option<&str>) -> Vec<Grant> {
     let own: Vec<_> = definition.output.iter().filter(|io| io.provider.is_own_store()).collect();
     let verbs = vec![Verb::Write];
     if own.is_empty() {
@@ -213,7 +217,11 @@ fn write_grants(run: &RunId, definition: &Definition) -> Vec<Grant> {
     } else if writes_directly(definition) {
         own.iter()
             .filter_map(|io| place_of(&io.path))
-            .map(|(bucket, prefix)| Grant { bucket, prefix, verbs: verbs.clone() })
+            .map(|(bucket, prefix)| {
+                let of_user = source.filter(|source| per_user::names(definition).iter().any(|name| name == source));
+                let bucket = of_user.map_or(bucket, str::to_owned);
+                Grant { bucket, prefix, verbs: verbs.clone() }
+            })
             .collect()
     } else {
         vec![Grant { bucket: STAGING_BUCKET.to_owned(), prefix: staging_prefix(run), verbs }]

@@ -32,7 +32,9 @@ impl Dispatcher {
             None => return Err(Failure::JobOver(name.clone())),
         };
         if next.phase.is_final() {
-            self.memory().queue.remove(name);
+            let mut memory = self.memory();
+            memory.queue.remove(name);
+            memory.resting.retain(|(_, waiting)| waiting.job != *name);
         } else {
             // Told again at every tick, until it has ended.
             let _ = self.runtime.end(&run_of(&next)).await;
@@ -46,12 +48,8 @@ impl Dispatcher {
         if !may_end(principal, &job) {
             return Err(Failure::NotOwner(service.clone()));
         }
-        if !job.phase.is_final() {
-            match self.end_job(name, principal.label()).await {
-                Ok(job) if !job.phase.is_final() => return Ok(()),
-                Ok(_) | Err(Failure::JobOver(_)) => {}
-                Err(failure) => return Err(failure),
-            }
+        if !job.phase.is_final() && !self.end_and_forget(name, principal.label()).await? {
+            return Ok(());
         }
         self.forget(&Removal::One(name.clone())).await.map(|_| ())
     }
@@ -64,10 +62,7 @@ impl Dispatcher {
         if all {
             for job in self.unfinished_of(service).await? {
                 if may_end(principal, &job) {
-                    match self.end_job(&job.name, principal.label()).await {
-                        Ok(_) | Err(Failure::JobOver(_) | Failure::NoJob(_)) => {}
-                        Err(failure) => return Err(failure),
-                    }
+                    self.end_and_forget(&job.name, principal.label()).await?;
                 }
             }
         }
@@ -75,10 +70,26 @@ impl Dispatcher {
         self.forget(&removal).await.map(|_| ())
     }
 
+    /// Ends a job that is forgotten once it has ended. Whether that is the case already.
+    async fn end_and_forget(&self, name: &JobName, by: &str) -> Result<bool, Failure> {
+        {
+            let _turn = self.turns.take(name).await;
+            let Some(job) = self.jobs.get(name).await? else { return Ok(true) };
+            self.advance(&job, Event::Forget).await?;
+        }
+        match self.end_job(name, by).await {
+            Ok(job) => Ok(job.phase.is_final()),
+            Err(Failure::NoJob(_)) => Ok(true),
+            // It has ended, or its outputs are on their way: then it ends by itself.
+            Err(Failure::JobOver(_)) => Ok(self.jobs.get(name).await?.is_none_or(|job| job.phase.is_final())),
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// The service is gone: its jobs end, and are forgotten once they have.
     pub(crate) async fn service_removed(&self, service: &ServiceName) -> Result<(), Failure> {
         for job in self.unfinished_of(service).await? {
-            let _ = self.end_job(&job.name, "the removal of its service").await;
+            self.end_and_forget(&job.name, "the removal of its service").await?;
         }
         let removal = Removal::OfService { service: service.clone(), submitter: None, succeeded_only: false };
         self.forget(&removal).await.map(|_| ())

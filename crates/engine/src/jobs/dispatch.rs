@@ -39,8 +39,20 @@ impl Dispatcher {
                 self.look_or_keep(&run).await;
             }
         }
+        self.end_orphans(&unfinished).await?;
         self.wake.notify_one();
         Ok(unfinished.len())
+    }
+
+    /// Jobs of services that were removed while an earlier manager could not end them.
+    async fn end_orphans(&self, unfinished: &[Job]) -> Result<(), Failure> {
+        let services: BTreeSet<_> = unfinished.iter().map(|job| &job.service).collect();
+        for service in services {
+            if matches!(self.services.get(service).await, Ok(None)) {
+                self.service_removed(service).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Looks after jobs until the process ends. `complain` is told what could not be done; it is
@@ -92,6 +104,11 @@ impl Dispatcher {
             trouble = self.end_again(&run).await.err().map(Failure::from).or(trouble);
         }
         trouble = self.forget_old().await.err().or(trouble);
+        let someone_waits = !self.memory().queue.is_empty();
+        if someone_waits && let Err(why) = self.runtime.ready().await {
+            // Whatever else is wrong, this is what the operator can change.
+            trouble = Some(Failure::Runtime(why.to_string()));
+        }
         trouble.map_or(Ok(()), Err)
     }
 
@@ -125,7 +142,11 @@ impl Dispatcher {
 
     /// Jobs that may start now; their room is held. Synchronous runs among them are told.
     fn admitted(&self) -> Vec<Waiting> {
-        let mut memory = self.memory();
+        let (now, mut memory) = (self.now(), self.memory());
+        let rested = memory.resting.extract_if(.., |(from, _)| *from <= now).map(|(_, waiting)| waiting);
+        for waiting in rested.collect::<Vec<_>>() {
+            memory.queue.push(waiting);
+        }
         let mut jobs = Vec::new();
         while let Some(waiting) = memory.queue.admit() {
             match memory.admitted.remove(&waiting.job) {
@@ -192,16 +213,17 @@ impl Dispatcher {
         let attempt = job.attempt;
         match seen {
             // What was decided needs no attempt any more.
-            Observed::Unknown | Observed::Vanished if !job.outputs.is_empty() => self.put_in_place(job).await,
+            Observed::Unknown | Observed::Vanished { .. } if !job.outputs.is_empty() => self.put_in_place(job).await,
             Observed::Unknown => {
                 // What was on its way to the runtime must not arrive any more.
                 self.fence(&run_of(job)).await?;
                 let reason = "the manager was stopped before it began".to_owned();
                 self.close_attempt(job, Event::Vanish { attempt, reason }).await
             }
-            Observed::Vanished => {
+            Observed::Vanished { began } => {
+                let running = if began { self.advance(job, Event::Running { attempt }).await? } else { None };
                 let reason = "it ended without a result: it was killed, or the machine was restarted".to_owned();
-                self.close_attempt(job, Event::Vanish { attempt, reason }).await
+                self.close_attempt(running.as_ref().unwrap_or(job), Event::Vanish { attempt, reason }).await
             }
             Observed::Starting => Ok(()),
             Observed::Running => self.advance(job, Event::Running { attempt }).await.map(|_| ()),
@@ -238,7 +260,7 @@ impl Dispatcher {
         memory.unsettled.insert(run);
     }
 
-    /// Puts a job in its line.
+    /// Puts a job in its line, or beside it while it has to wait after an attempt.
     pub(super) async fn line_up(&self, job: &Job) {
         let limit = match self.services.get(&job.service).await {
             Ok(Some(stored)) => limit_of(&stored.service.definition),
@@ -252,8 +274,13 @@ impl Dispatcher {
             since: job.accepted_at(),
             limit,
         };
-        self.memory().queue.push(waiting);
-        self.wake.notify_one();
+        let (now, mut memory) = (self.now(), self.memory());
+        if job.begins_from() > now {
+            memory.resting.push((job.begins_from(), waiting));
+        } else {
+            memory.queue.push(waiting);
+            self.wake.notify_one();
+        }
     }
 
     /// Gives back what an attempt held, and lines its job up again when it is to be repeated.
@@ -273,7 +300,12 @@ impl Dispatcher {
         if let Some(job) = job.filter(|job| job.phase == Phase::Queued && held.is_some()) {
             self.line_up(job).await;
         }
-        if self.clear(run).await.is_err() {
+        let unwanted = job.filter(|job| job.forgetting && job.phase.is_final());
+        let cleared = match (self.clear(run).await, unwanted) {
+            (Ok(()), Some(job)) => self.forget(&Removal::One(job.name.clone())).await.is_ok(),
+            (cleared, _) => cleared.is_ok(),
+        };
+        if !cleared {
             self.memory().unsettled.insert(run.clone());
         }
     }
@@ -309,7 +341,7 @@ impl Dispatcher {
     }
 }
 
-fn unavailable(error: &RuntimeError) -> StoreError {
+pub(super) fn unavailable(error: &RuntimeError) -> StoreError {
     StoreError::Unavailable(error.to_string())
 }
 

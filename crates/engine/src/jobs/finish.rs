@@ -33,6 +33,8 @@ impl Dispatcher {
             },
             // Nobody here asked for it.
             Exit::Cancelled => Event::Fail { attempt, exit_code: None, reason: "it was ended from outside".to_owned() },
+            // The same may go well when there is room.
+            Exit::NoRoom(reason) => Event::Vanish { attempt, reason },
             Exit::Failed(sentence) => Event::Fail { attempt, exit_code: None, reason: sentence },
         };
         self.close_attempt(&job, event).await

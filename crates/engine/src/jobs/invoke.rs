@@ -75,7 +75,7 @@ impl Dispatcher {
             // Unknown is one that is still on its way to the runtime.
             Observed::Unknown | Observed::Starting | Observed::Running => return,
             Observed::Ended(ended) => Some(ended),
-            Observed::Vanished => None,
+            Observed::Vanished { .. } => None,
         };
         // The entry stays while the caller reads the answer: until then the run is his.
         if let Some(caller) = self.memory().ended.get_mut(&run.job).and_then(Option::take) {
@@ -192,7 +192,7 @@ impl Visit {
             Exit::Code(code) => Err(RunFailure::Script { code, output: response().await.unwrap_or_default() }),
             Exit::TimedOut => Err(RunFailure::TimedOut(limit)),
             Exit::Cancelled => Err(RunFailure::Failed("the run was ended from outside".to_owned())),
-            Exit::Failed(sentence) => Err(RunFailure::Failed(sentence)),
+            Exit::NoRoom(sentence) | Exit::Failed(sentence) => Err(RunFailure::Failed(sentence)),
         }
     }
 }

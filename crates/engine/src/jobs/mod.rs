@@ -104,6 +104,8 @@ struct Memory {
     held: HashMap<RunId, Held>,
     /// Jobs that could not be looked at when there was room for them.
     deferred: Vec<Waiting>,
+    /// Jobs whose last attempt vanished, and from when on the next one may begin.
+    resting: Vec<(Millis, Waiting)>,
     /// Attempts whose last change could not be dealt with.
     unsettled: BTreeSet<RunId>,
     /// Jobs whose attempt was told to end.
@@ -135,6 +137,7 @@ impl Dispatcher {
             queue: Queue::new(Need::default()),
             held: HashMap::new(),
             deferred: Vec::new(),
+            resting: Vec::new(),
             unsettled: BTreeSet::new(),
             ending: BTreeSet::new(),
             admitted: HashMap::new(),

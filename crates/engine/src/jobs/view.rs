@@ -42,22 +42,24 @@ impl Dispatcher {
         job.ok_or_else(|| Failure::NoJob(name.clone()))
     }
 
-    /// What the job said. Of an attempt that was given up the next one's log is shown.
+    /// What the job said: its last attempt, or the one before.
     pub async fn log(
         &self,
         principal: &Principal,
         service: &ServiceName,
         name: &JobName,
         query: &LogQuery,
+        previous: bool,
     ) -> Result<Told, Failure> {
         let job = self.job(principal, service, name).await?;
-        if job.attempt == 0 {
+        let attempt = job.attempt.saturating_sub(u32::from(previous));
+        if attempt == 0 {
             return Err(Failure::NoLog(name.clone()));
         }
-        let run = RunId { job: name.clone(), attempt: job.attempt };
+        let run = RunId { job: name.clone(), attempt };
         match self.runtime.log(&run, query).await {
             Ok(mut part) => {
-                part.is_last &= job.phase.is_final();
+                part.is_last &= previous || job.phase.is_final();
                 Ok(part)
             }
             Err(RuntimeError::NotFound) => Err(Failure::NoLog(name.clone())),

@@ -311,6 +311,11 @@ impl Buckets for MemoryBuckets {
         self.strike("commit", When::After)
     }
 
+    async fn count_objects(&self) -> Result<Option<u64>, StoreError> {
+        let count = self.state().objects.keys().filter(|(bucket, _)| bucket != STAGING_BUCKET).count();
+        Ok(Some(count as u64))
+    }
+
     async fn discard(&self, bucket: &str, prefix: &str) -> Result<(), StoreError> {
         self.strike("discard", When::Before)?;
         self.state().objects.retain(|(of, key), _| of != bucket || !key.starts_with(prefix));

@@ -87,7 +87,8 @@ impl MemoryRuntime {
 
     /// It ends without saying how.
     pub fn vanish(&self, id: &RunId) {
-        self.become_seen(id, Observed::Vanished);
+        let began = self.state().runs.get(id).is_some_and(|run| run.seen == Observed::Running);
+        self.become_seen(id, Observed::Vanished { began });
     }
 
     pub fn say(&self, id: &RunId, text: &[u8]) {
@@ -114,6 +115,10 @@ impl MemoryRuntime {
 
 #[async_trait]
 impl Runtime for MemoryRuntime {
+    async fn ready(&self) -> Result<(), RuntimeError> {
+        self.strike("ready", When::Before)
+    }
+
     async fn start(&self, order: Order) -> Result<(), RuntimeError> {
         if self.faults.strike("impossible", When::Before) {
             return Err(RuntimeError::Impossible("its image is not there".to_owned()));

@@ -82,6 +82,12 @@ pub trait Buckets: Send + Sync {
     /// `NotFound` when a source is missing that was not moved before.
     async fn commit(&self, moves: &[Move]) -> Result<(), StoreError>;
 
+    /// How many objects there are in all buckets together but that of staged outputs; none where
+    /// finding out would mean to look at each.
+    async fn count_objects(&self) -> Result<Option<u64>, StoreError> {
+        Ok(None)
+    }
+
     /// Removes everything below a prefix: what a dead attempt staged.
     async fn discard(&self, bucket: &str, prefix: &str) -> Result<(), StoreError>;
 }

@@ -21,6 +21,9 @@ use super::buckets::Keys;
 /// - After [`Runtime::fence`] returned, the attempt runs no more and never will.
 #[async_trait]
 pub trait Runtime: Send + Sync {
+    /// Whether attempts could begin now. An error tells why they had better wait.
+    async fn ready(&self) -> Result<(), RuntimeError>;
+
     async fn start(&self, order: Order) -> Result<(), RuntimeError>;
 
     /// One attempt.
@@ -100,7 +103,9 @@ pub enum Observed {
     Running,
     Ended(Ended),
     /// It ended without saying how.
-    Vanished,
+    Vanished {
+        began: bool,
+    },
 }
 
 /// How an attempt ended.
@@ -119,6 +124,8 @@ pub enum Exit {
     Code(i32),
     TimedOut,
     Cancelled,
+    /// Nothing is wrong but that a disk was full, in a sentence for the user.
+    NoRoom(String),
     /// Anything else, in a sentence for the user.
     Failed(String),
 }

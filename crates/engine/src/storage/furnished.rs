@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use oscar_model::identity::Subject;
 use oscar_model::name::ServiceName;
-use oscar_model::service::{Sensitive, Service};
+use oscar_model::service::{Sensitive, Service, Visibility};
 
 use super::wanted::Wanted;
 use crate::jobs::Dispatcher;
@@ -46,7 +47,7 @@ impl Furnished {
         let wanted = Wanted::of(&service.definition);
         let mut made = Vec::new();
         for (name, folders) in &wanted.buckets {
-            if self.ensure(service, name).await? {
+            if self.ensure(service, name, wanted.of_users.get(name)).await? {
                 made.push(name.clone());
             }
             for folder in folders {
@@ -59,8 +60,8 @@ impl Furnished {
         Ok(made)
     }
 
-    /// Whether the bucket was not there.
-    async fn ensure(&self, service: &Service, name: &str) -> Result<bool, StoreError> {
+    /// Whether the bucket was not there. One of a user is for him and the owner alone.
+    async fn ensure(&self, service: &Service, name: &str, user: Option<&Subject>) -> Result<bool, StoreError> {
         let there = self.buckets().get(name).await?;
         if let Some(bucket) = &there
             && bucket.owner != service.owner
@@ -68,11 +69,14 @@ impl Furnished {
             return Err(StoreError::Forbidden(format!("the bucket {name} belongs to somebody else")));
         }
         let allowed = &service.definition.allowed_users;
-        let allowed_users = allowed.iter().filter_map(|user| oscar_model::identity::Subject::parse(user)).collect();
+        let (visibility, allowed_users) = match user {
+            Some(user) => (Visibility::Restricted, vec![user.clone()]),
+            None => (service.definition.visibility, allowed.iter().filter_map(|user| Subject::parse(user)).collect()),
+        };
         let bucket = Bucket {
             name: name.to_owned(),
             owner: service.owner.clone(),
-            visibility: service.definition.visibility,
+            visibility,
             allowed_users,
             from_service: Some(service.name().as_str().to_owned()),
         };
@@ -155,6 +159,10 @@ impl Services for Furnished {
         // Buckets that are used no longer stay: there may be data in them.
         for gone in before.subscriptions.iter().filter(|one| !after.subscriptions.contains(one)) {
             self.tidy(self.buckets().unsubscribe(gone).await);
+        }
+        // Who is no user any more does not get at what he left.
+        for name in before.of_users.keys().filter(|name| !after.of_users.contains_key(*name)) {
+            self.tidy(self.buckets().set_visibility(name, Visibility::Private, &[]).await);
         }
         Ok(replaced)
     }

@@ -2,6 +2,7 @@
 
 mod buckets;
 mod furnished;
+pub(crate) mod per_user;
 mod signed_headers;
 mod wanted;
 
@@ -11,6 +12,7 @@ use wanted::Wanted;
 
 use oscar_model::fault::{Faults, quoted};
 use oscar_model::identity::Owner;
+use oscar_model::service::storage::is_bucket_name;
 use oscar_model::service::{Definition, Service};
 
 use crate::failure::Failure;
@@ -46,6 +48,21 @@ impl Manager {
             let taken = jobs.buckets().get(&bucket).await?.is_some_and(|known| known.owner != *owner);
             if taken || bucket == STAGING_BUCKET {
                 faults.push(path, quoted(&io.path), "a bucket that is free or yours: this one is somebody else's");
+            }
+        }
+        if let Some((one, other)) = per_user::confused(definition) {
+            let found = format!("{} and {}", quoted(one.as_str()), quoted(other.as_str()));
+            faults.push(
+                "allowed_users",
+                found,
+                "users that differ in their first 10 characters: buckets are called so",
+            );
+        }
+        for bucket in per_user::names(definition) {
+            let taken = jobs.buckets().get(&bucket).await?.is_some_and(|known| known.owner != *owner);
+            if taken || !is_bucket_name(&bucket) {
+                let expected = "users whose buckets are free and can be called so";
+                faults.push("allowed_users", format!("the bucket {}", quoted(&bucket)), expected);
             }
         }
         Ok(faults)

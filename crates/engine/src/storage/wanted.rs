@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use oscar_model::identity::Subject;
 use oscar_model::service::Definition;
 
+use super::per_user::{UserBucket, user_buckets};
 use crate::jobs::place_of;
 use crate::ports::buckets::Subscription;
 
@@ -12,6 +14,8 @@ use crate::ports::buckets::Subscription;
 pub(crate) struct Wanted {
     pub(crate) buckets: BTreeMap<String, BTreeSet<String>>,
     pub(crate) subscriptions: Vec<Subscription>,
+    /// Buckets that are for one user alone.
+    pub(crate) of_users: BTreeMap<String, Subject>,
 }
 
 impl Wanted {
@@ -23,13 +27,12 @@ impl Wanted {
         }
         for io in definition.input.iter().filter(|io| io.provider.is_own_store()) {
             if let Some((bucket, prefix)) = place_of(&io.path) {
-                wanted.add(&bucket, &prefix);
-                let service = definition.name.as_str().to_owned();
-                let subscription = Subscription { bucket, prefix, service };
-                if !wanted.subscriptions.contains(&subscription) {
-                    wanted.subscriptions.push(subscription);
-                }
+                wanted.watch(definition, bucket, prefix);
             }
+        }
+        for UserBucket { name, user, prefix } in user_buckets(definition) {
+            wanted.of_users.insert(name.clone(), user);
+            wanted.watch(definition, name, prefix);
         }
         let others = definition.output.iter().chain(&definition.mount);
         for io in others.filter(|io| io.provider.is_own_store()) {
@@ -38,6 +41,15 @@ impl Wanted {
             }
         }
         wanted
+    }
+
+    /// What arrives there starts the service.
+    fn watch(&mut self, definition: &Definition, bucket: String, prefix: String) {
+        self.add(&bucket, &prefix);
+        let subscription = Subscription { bucket, prefix, service: definition.name.as_str().to_owned() };
+        if !self.subscriptions.contains(&subscription) {
+            self.subscriptions.push(subscription);
+        }
     }
 
     fn add(&mut self, bucket: &str, prefix: &str) {

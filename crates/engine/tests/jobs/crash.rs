@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use oscar_engine::Failure;
 use oscar_engine::jobs::Dispatcher;
@@ -94,6 +95,7 @@ async fn live(world: &World, dispatcher: &Arc<Dispatcher>, outside: &mut Outside
         let _ = dispatcher.step().await;
         let _ = dispatcher.tick_jobs().await;
         scripts_go_on(world).await;
+        world.wait(Duration::from_mins(1));
     }
     panic!("it does not come to an end: {:?}", world.jobs.unfinished().await);
 }

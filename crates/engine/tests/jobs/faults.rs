@@ -1,5 +1,7 @@
 //! Single failures of what jobs need, by name.
 
+use std::time::Duration;
+
 use oscar_engine::memory::When;
 use oscar_engine::ports::runtime::Runtime as _;
 use oscar_model::job::{Need, Phase};
@@ -28,6 +30,7 @@ async fn a_start_of_which_nothing_is_known_is_fenced_and_repeated() {
         world.runtime.plant("start", when);
         let job = dispatcher.submit(&user("alice"), call("a")).await.expect("submitted").name;
         dispatcher.step().await.expect("ok");
+        world.wait(Duration::from_secs(1));
         dispatcher.step().await.expect("ok");
         assert_eq!(world.runtime.alive(), [run(&job, 2)], "{when:?}");
         assert_eq!(world.runtime.overlaps(), []);

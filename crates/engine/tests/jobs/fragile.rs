@@ -136,6 +136,9 @@ impl Jobs for Fragile<MemoryJobs> {
 
 #[async_trait]
 impl Runtime for Fragile<MemoryRuntime> {
+    async fn ready(&self) -> Result<(), RuntimeError> {
+        self.fuse.ran(self.inner.ready()).await
+    }
     async fn start(&self, order: Order) -> Result<(), RuntimeError> {
         self.fuse.ran(self.inner.start(order)).await
     }
@@ -214,6 +217,9 @@ impl Buckets for Fragile<MemoryBuckets> {
     }
     async fn commit(&self, moves: &[Move]) -> Result<(), StoreError> {
         self.fuse.stored(self.inner.commit(moves)).await
+    }
+    async fn count_objects(&self) -> Result<Option<u64>, StoreError> {
+        self.fuse.stored(self.inner.count_objects()).await
     }
     async fn discard(&self, bucket: &str, prefix: &str) -> Result<(), StoreError> {
         self.fuse.stored(self.inner.discard(bucket, prefix)).await

@@ -3,6 +3,7 @@
 mod crash;
 mod faults;
 mod fragile;
+mod removal;
 mod story;
 mod synchronous;
 mod world;

@@ -1,13 +1,15 @@
 //! How jobs go when nothing but themselves goes wrong.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use oscar_engine::Failure;
 use oscar_engine::jobs::Call;
+use oscar_engine::memory::When;
 use oscar_engine::ports::buckets::{Buckets as _, Subscription, Uploads as _, Verb};
 use oscar_engine::ports::jobs::Jobs as _;
 use oscar_engine::ports::runtime::{Exit, Runtime as _};
-use oscar_model::job::{Need, Phase};
+use oscar_model::job::{MOST_ATTEMPTS, Need, Phase};
 use oscar_model::quantity::Quantity;
 
 use crate::world::{NOW, World, call, keyed, mk_ended, name, reading, run, user};
@@ -160,14 +162,74 @@ async fn an_attempt_that_vanished_is_repeated_and_in_the_end_given_up() {
     for attempt in 1..=3 {
         dispatcher.step().await.expect("ok");
         let key = world.order(&run(&job, attempt)).store.keys.expect("it has a key").access_key;
+        world.runtime.begin(&run(&job, attempt));
         world.runtime.vanish(&run(&job, attempt));
         dispatcher.step().await.expect("ok");
         assert!(!world.buckets.is_open(&key));
         assert_eq!(dispatcher.held(), Need::default());
+        world.wait(Duration::from_mins(1));
     }
     assert_eq!(world.job(&job).await.phase, Phase::Lost);
     dispatcher.step().await.expect("ok");
     assert_eq!(world.runtime.orders().len(), 3);
+}
+
+#[tokio::test]
+async fn there_is_a_growing_pause_between_attempts_that_cannot_begin() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    let job = world.started().await.submit(&user("alice"), call("a")).await.expect("submitted").name;
+    let mut pauses = Vec::new();
+    for attempt in 1..=MOST_ATTEMPTS {
+        // A manager that was started anew waits just as long.
+        let dispatcher = world.started().await;
+        world.runtime.plant("start", When::Before);
+        let mut seconds = 0;
+        while world.job(&job).await.attempt < attempt {
+            dispatcher.step().await.expect("ok");
+            world.wait(Duration::from_secs(1));
+            seconds += 1;
+        }
+        pauses.push(seconds - 1);
+    }
+    assert_eq!(pauses, [0, 0, 1, 3, 7, 15, 31, 63, 127, 255]);
+    assert_eq!(world.job(&job).await.phase, Phase::Lost);
+}
+
+#[tokio::test]
+async fn while_nothing_can_begin_jobs_wait_without_an_attempt() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    let dispatcher = world.started().await;
+    let job = dispatcher.submit(&user("alice"), call("a")).await.expect("submitted").name;
+    for _ in 0..5 {
+        world.runtime.plant("ready", When::Before);
+        assert!(dispatcher.step().await.is_err());
+        world.runtime.plant("ready", When::Before);
+        let told = dispatcher.tick_jobs().await.expect_err("the operator is told");
+        assert!(told.to_string().contains("planted in ready"), "{told}");
+    }
+    assert_eq!((world.job(&job).await.attempt, dispatcher.held()), (0, Need::default()));
+    dispatcher.step().await.expect("ok");
+    dispatcher.tick_jobs().await.expect("nothing to tell any more");
+    assert_eq!(world.job(&job).await.phase, Phase::Starting);
+}
+
+#[tokio::test]
+async fn an_attempt_that_ended_for_want_of_room_is_repeated() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    let dispatcher = world.started().await;
+    let job = dispatcher.submit(&user("alice"), call("a")).await.expect("submitted").name;
+    dispatcher.step().await.expect("ok");
+    world.runtime.finish(&run(&job, 1), mk_ended(Exit::NoRoom("the disk is full".to_owned()), vec![]));
+    dispatcher.step().await.expect("ok");
+    assert_eq!((world.job(&job).await.phase, world.job(&job).await.reason()), (Phase::Queued, "the disk is full"));
+    world.wait(Duration::from_secs(1));
+    dispatcher.step().await.expect("ok");
+    world.succeed(&run(&job, 2));
+    dispatcher.step().await.expect("ok");
+    assert_eq!(world.job(&job).await.phase, Phase::Succeeded);
 }
 
 #[tokio::test]
@@ -180,6 +242,7 @@ async fn what_an_attempt_of_before_says_is_not_listened_to() {
     let former = world.order(&run(&job, 1));
     world.runtime.vanish(&run(&job, 1));
     dispatcher.step().await.expect("ok");
+    world.wait(Duration::from_secs(1));
     dispatcher.step().await.expect("ok");
     assert_eq!(world.job(&job).await.attempt, 2);
     let key = former.store.keys.expect("it had a key").access_key;

@@ -1,13 +1,13 @@
 //! A cluster in memory, in which scripts do what a test says.
 
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use oscar_engine::jobs::{Call, Dispatcher, JobPolicy, JobPorts};
-use oscar_engine::memory::{
-    FixedClock, MemoryBuckets, MemoryCluster, MemoryJobs, MemoryRuntime, MemoryServices, SeededEntropy,
-};
+use oscar_engine::memory::{MemoryBuckets, MemoryCluster, MemoryJobs, MemoryRuntime, MemoryServices, SeededEntropy};
 use oscar_engine::ports::buckets::{Bucket, Buckets, STAGING_BUCKET};
+use oscar_engine::ports::clock::Clock;
 use oscar_engine::ports::jobs::Jobs;
 use oscar_engine::ports::runtime::{Ended, Exit, Order, Outputs, RunId, Runtime};
 use oscar_engine::ports::services::Services;
@@ -26,7 +26,17 @@ pub(crate) struct World {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) buckets: Arc<MemoryBuckets>,
     entropy: Arc<SeededEntropy>,
+    clock: Arc<Hands>,
     pub(crate) policy: JobPolicy,
+}
+
+/// A clock that goes when a test says so.
+struct Hands(AtomicU64);
+
+impl Clock for Hands {
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.0.load(Ordering::SeqCst))
+    }
 }
 
 pub(crate) const NOW: u64 = 1_700_000_000_000;
@@ -39,12 +49,18 @@ impl World {
             runtime: Arc::default(),
             buckets: Arc::default(),
             entropy: Arc::new(SeededEntropy::new(7)),
+            clock: Arc::new(Hands(AtomicU64::new(NOW))),
             policy: JobPolicy::default(),
         };
         for name in ["results", "inbox"] {
             world.ensure_bucket(name, "alice").await;
         }
         world
+    }
+
+    pub(crate) fn wait(&self, time: Duration) {
+        let millis = u64::try_from(time.as_millis()).expect("a short time");
+        self.clock.0.fetch_add(millis, Ordering::SeqCst);
     }
 
     pub(crate) async fn ensure_bucket(&self, name: &str, owner: &str) {
@@ -88,11 +104,10 @@ impl World {
     ) -> Arc<Dispatcher> {
         let node =
             Node { capacity_cores: 4000, capacity_bytes: 1 << 30, readiness: Readiness::Ready, ..Node::default() };
-        let clock = FixedClock(UNIX_EPOCH + Duration::from_millis(NOW));
         Arc::new(Dispatcher::new(
             self.services.clone(),
             Arc::new(MemoryCluster { nodes: vec![node] }),
-            Arc::new(clock),
+            self.clock.clone(),
             self.entropy.clone(),
             JobPorts { jobs, runtime, buckets, policy: self.policy.clone() },
         ))

@@ -4,6 +4,7 @@
 mod bench;
 mod ends;
 mod hides;
+mod leftovers;
 mod limits;
 mod probing;
 mod streams;

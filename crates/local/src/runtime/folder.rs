@@ -68,14 +68,21 @@ impl AttemptFolder {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let draft = self.path.with_file_name(format!("{DRAFT}{name}"));
         let _ = fs::remove_dir_all(&draft);
-        make_private(&draft)?;
+        let written = Self::write_draft(&draft, order, event, script).and_then(|()| fs::rename(&draft, &self.path));
+        if written.is_err() {
+            // It must not take the room that it did not find.
+            let _ = fs::remove_dir_all(&draft);
+        }
+        written.map(|()| true)
+    }
+
+    fn write_draft(draft: &Path, order: &AttemptOrder, event: &[u8], script: &str) -> io::Result<()> {
+        make_private(draft)?;
         let write = |name: &str, bytes: &[u8]| private_file(&draft.join(name))?.write_all(bytes);
         write("event", event)?;
         write("script.sh", script.as_bytes())?;
         write("lock", b"")?;
-        write("order.json", &serde_json::to_vec(order).map_err(io::Error::other)?)?;
-        fs::rename(&draft, &self.path)?;
-        Ok(true)
+        write("order.json", &serde_json::to_vec(order).map_err(io::Error::other)?)
     }
 
     pub fn order(&self) -> io::Result<AttemptOrder> {
@@ -105,14 +112,12 @@ impl AttemptFolder {
         private_file(&self.file("running")).map(drop)
     }
 
-    /// The one end of the attempt, whole or not there.
+    /// The one end of the attempt, whole or not there. Can be repeated when there was no room.
     pub fn finish(&self, result: &AttemptResult, response: Option<&Path>) -> io::Result<()> {
-        if let Some(response) = response {
+        if let Some(response) = response.filter(|response| response.exists()) {
             fs::rename(response, self.file("response"))?;
         }
-        let draft = self.file("result.new");
-        private_file(&draft)?.write_all(&serde_json::to_vec(result).map_err(io::Error::other)?)?;
-        fs::rename(&draft, self.file("result.json"))
+        replace(&self.file("result.json"), &serde_json::to_vec(result).map_err(io::Error::other)?)
     }
 
     pub(super) fn response(&self) -> io::Result<Vec<u8>> {
@@ -134,7 +139,7 @@ impl AttemptFolder {
             (true, false) => Observed::Starting,
             // Its supervisor was started and has not come so far.
             (false, _) if is_child => Observed::Starting,
-            (false, _) => Observed::Vanished,
+            (false, began) => Observed::Vanished { began },
         })
     }
 
@@ -206,6 +211,13 @@ fn is_held(lock: &File) -> io::Result<bool> {
 
 fn private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// A small file with other content; whoever reads meanwhile gets the one or the other.
+pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension("new");
+    private_file(&draft)?.write_all(content)?;
+    fs::rename(draft, path)
 }
 
 /// A folder that only its owner can look into.

@@ -7,6 +7,7 @@
 mod folder;
 mod log;
 mod order;
+mod room;
 mod spawn;
 
 use std::collections::HashSet;
@@ -24,13 +25,19 @@ use crate::attempt::Setup;
 pub use folder::{AttemptFolder, Claim};
 pub use log::LogWriter;
 pub use order::{AttemptOrder, AttemptResult, ResultExit, ResultOutput};
+pub(crate) use room::is_full;
 
 /// How long an attempt that is told to end may take before it is killed.
 const GRACE: Duration = Duration::from_secs(15);
 
+/// The file of the data folder with the address of the store.
+const STORE_ADDRESS: &str = "store.url";
+
 /// How the local world runs attempts.
 #[derive(Debug, Clone)]
 pub struct RuntimeOptions {
+    /// Where attempts find the cluster's own store, also those that an earlier manager began.
+    pub store_address: String,
     /// The program that supervises one attempt; its last argument is the folder.
     pub program: PathBuf,
     pub arguments: Vec<String>,
@@ -43,6 +50,7 @@ pub struct RuntimeOptions {
 pub struct LocalRuntime {
     attempts: PathBuf,
     logs: PathBuf,
+    store_address: PathBuf,
     options: RuntimeOptions,
     /// Supervisors that this manager started and that have not ended.
     children: Arc<Mutex<HashSet<RunId>>>,
@@ -60,9 +68,18 @@ impl LocalRuntime {
             folder::make_private(folder)?;
         }
         folder::sweep_drafts(&attempts)?;
+        let store_address = std::path::absolute(data.join(STORE_ADDRESS))?;
+        folder::replace(&store_address, options.store_address.as_bytes())?;
         let (news, changed) = mpsc::unbounded_channel();
-        let runtime =
-            Self { attempts, logs, options, children: Arc::default(), news, changed: tokio::sync::Mutex::new(changed) };
+        let runtime = Self {
+            attempts,
+            logs,
+            store_address,
+            options,
+            children: Arc::default(),
+            news,
+            changed: tokio::sync::Mutex::new(changed),
+        };
         for run in folder::list(&runtime.attempts)? {
             spawn::watch(runtime.folder(&run), run, runtime.news.clone())?;
         }
@@ -78,6 +95,14 @@ impl LocalRuntime {
             // Whoever was finding out is gone: the manager is being stopped.
             Ok(None) | Err(_) => Err(RuntimeError::Unavailable("the manager is being stopped".to_owned())),
         }
+    }
+
+    /// What a supervisor that was killed started must not go on. As long as it is not known how
+    /// scripts are run here, none can begin.
+    async fn sweep(&self) -> Result<(), RuntimeError> {
+        let known = self.options.setup.borrow().clone();
+        let Some(Ok(setup)) = known else { return Ok(()) };
+        setup.executor.sweep().await.map(|_| ()).map_err(RuntimeError::Unavailable)
     }
 
     fn folder(&self, run: &RunId) -> AttemptFolder {
@@ -107,10 +132,16 @@ async fn blocking<T: Send + 'static>(
 
 #[async_trait]
 impl Runtime for LocalRuntime {
+    async fn ready(&self) -> Result<(), RuntimeError> {
+        let attempts = self.attempts.clone();
+        blocking(move || room::check(&attempts)).await
+    }
+
     async fn start(&self, order: Order) -> Result<(), RuntimeError> {
         let run = order.run.clone();
         let folder = self.folder(&run);
-        let file = AttemptOrder::of(&order, self.log_file(&run), self.setup().await?);
+        let address = self.store_address.clone();
+        let file = AttemptOrder::of(&order, self.log_file(&run), address, self.setup().await?);
         let written = blocking({
             let (folder, event, script) = (folder.clone(), order.event, order.service.definition.script.clone());
             move || folder.write(&file, &event, &script)
@@ -132,6 +163,7 @@ impl Runtime for LocalRuntime {
         let is_child = self.children().contains(run);
         match blocking(move || folder.observe(is_child)).await {
             Err(RuntimeError::NotFound) => Ok(Observed::Unknown),
+            Ok(vanished @ Observed::Vanished { .. }) => self.sweep().await.map(|()| vanished),
             other => other,
         }
     }
@@ -165,7 +197,8 @@ impl Runtime for LocalRuntime {
             Err(RuntimeError::NotFound) => return Ok(()),
             Err(error) => return Err(error),
         }
-        blocking(move || folder.wait_for_end(GRACE)).await
+        blocking(move || folder.wait_for_end(GRACE)).await?;
+        self.sweep().await
     }
 
     async fn forget(&self, run: &RunId) -> Result<(), RuntimeError> {
@@ -179,7 +212,7 @@ impl Runtime for LocalRuntime {
     async fn log(&self, run: &RunId, query: &LogQuery) -> Result<LogPart, RuntimeError> {
         let (file, query) = (self.log_file(run), query.clone());
         let seen = self.observe(run).await?;
-        let is_over = matches!(seen, Observed::Unknown | Observed::Ended(_) | Observed::Vanished);
+        let is_over = matches!(seen, Observed::Unknown | Observed::Ended(_) | Observed::Vanished { .. });
         blocking(move || {
             let mut part = log::read(&file, &query)?;
             part.is_last &= is_over;

@@ -36,6 +36,8 @@ pub struct AttemptOrder {
 #[derive(Serialize, Deserialize)]
 pub struct StoreKeys {
     pub endpoint: String,
+    /// Where a manager writes down the address at each start.
+    pub endpoint_file: PathBuf,
     pub access_key: String,
     pub secret_key: String,
 }
@@ -47,7 +49,7 @@ pub struct Staging {
 }
 
 impl AttemptOrder {
-    pub(super) fn of(order: &Order, log: PathBuf, setup: Setup) -> Self {
+    pub(super) fn of(order: &Order, log: PathBuf, endpoint_file: PathBuf, setup: Setup) -> Self {
         let definition = &order.service.definition;
         Self {
             job: order.run.job.to_string(),
@@ -60,6 +62,7 @@ impl AttemptOrder {
             environment: environment(order),
             store: order.store.keys.as_ref().map(|keys| StoreKeys {
                 endpoint: order.store.endpoint.clone(),
+                endpoint_file,
                 access_key: keys.access_key.clone(),
                 secret_key: keys.secret_key.expose().to_owned(),
             }),
@@ -114,6 +117,7 @@ pub enum ResultExit {
     Code(i32),
     TimedOut,
     Cancelled,
+    NoRoom(String),
     Failed(String),
 }
 
@@ -134,6 +138,7 @@ impl From<AttemptResult> for Ended {
             ResultExit::Code(code) => Exit::Code(code),
             ResultExit::TimedOut => Exit::TimedOut,
             ResultExit::Cancelled => Exit::Cancelled,
+            ResultExit::NoRoom(sentence) => Exit::NoRoom(sentence),
             ResultExit::Failed(sentence) => Exit::Failed(sentence),
         };
         let outputs = outputs

@@ -1,6 +1,6 @@
 //! How a job may move.
 
-use super::{Job, MOST_ATTEMPTS, Millis, Output, Phase, Step};
+use super::{Job, MOST_ATTEMPTS, MOST_RUNS, Millis, Output, Phase, Step};
 
 /// What happened to a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub enum Event {
     Cancel {
         by: String,
     },
+    /// Nobody wants to know of it any more.
+    Forget,
     /// The attempt of a job that was to be ended has ended.
     Cancelled {
         attempt: u32,
@@ -113,6 +115,8 @@ impl Job {
             }
             Event::Vanish { attempt, reason } => self.vanish(attempt, reason, at)?,
             Event::Cancel { by } => self.cancel(&by, at)?,
+            Event::Forget if self.forgetting => return Err(Refused::OutOfOrder),
+            Event::Forget => self.forgetting = true,
             Event::Cancelled { attempt } => {
                 self.of_present(attempt)?;
                 self.only_in(&[Phase::Starting, Phase::Running])?;
@@ -135,7 +139,7 @@ impl Job {
         }
         if self.cancelling {
             self.enter(Phase::Cancelled, "ended on request".to_owned(), at);
-        } else if attempt >= MOST_ATTEMPTS {
+        } else if attempt >= MOST_ATTEMPTS || self.runs() >= MOST_RUNS {
             self.enter(Phase::Lost, reason, at);
         } else {
             self.enter(Phase::Queued, reason, at);
@@ -178,7 +182,7 @@ impl Job {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Need, Source, Submission};
+    use super::super::{Need, Source, Submission, pause_after};
     use super::*;
     use crate::identity::Owner;
     use crate::job::JobName;
@@ -221,6 +225,7 @@ mod tests {
             attempt.clone().prop_map(|attempt| Event::Fail { attempt, exit_code: Some(3), reason: String::new() }),
             attempt.clone().prop_map(|attempt| Event::Vanish { attempt, reason: String::new() }),
             Just(Event::Cancel { by: "alice".to_owned() }),
+            Just(Event::Forget),
             attempt.prop_map(|attempt| Event::Cancelled { attempt }),
             Just(Event::Refuse { reason: String::new() }),
         ]
@@ -237,26 +242,44 @@ mod tests {
                 prop_assert!(next.attempt == job.attempt || next.attempt == job.attempt + 1);
                 prop_assert!(job.outputs.is_empty() || next.outputs == job.outputs, "decided once");
                 prop_assert!(next.story.len() >= job.story.len());
+                prop_assert!(next.forgetting || !job.forgetting, "nobody asks for it back");
                 job = next;
             }
-            prop_assert!(job.attempt <= MOST_ATTEMPTS);
+            prop_assert!(job.attempt <= MOST_ATTEMPTS && job.runs() <= MOST_RUNS);
             prop_assert!(job.story.is_sorted_by_key(|step| step.at));
             prop_assert!(job.story.is_sorted_by_key(|step| step.attempt));
             let ends = job.story.iter().filter(|step| step.phase.is_final()).count();
             prop_assert_eq!(ends, usize::from(job.phase.is_final()));
-            prop_assert!(job.story.len() < 20, "a story stays short");
+            prop_assert!(job.story.len() < 40, "a story stays short");
         }
     }
 
     #[test]
     fn an_attempt_that_vanished_is_tried_again_and_then_given_up() {
-        let mut job = mk_job().apply(Event::Queue { reason: String::new() }, 11).expect("queued");
-        for attempt in 1..=MOST_ATTEMPTS {
-            job = job.apply(start(), 12).expect("started");
-            assert_eq!(job.attempt, attempt);
-            job = job.apply(Event::Vanish { attempt, reason: "gone".to_owned() }, 13).expect("vanished");
+        for (begins, most) in [(true, 3), (false, MOST_ATTEMPTS)] {
+            let mut job = mk_job().apply(Event::Queue { reason: String::new() }, 11).expect("queued");
+            for attempt in 1..=most {
+                assert_eq!(job.phase, Phase::Queued);
+                job = job.apply(start(), 12).expect("started");
+                assert_eq!(job.attempt, attempt);
+                if begins {
+                    job = job.apply(Event::Running { attempt }, 12).expect("it runs");
+                }
+                job = job.apply(Event::Vanish { attempt, reason: "gone".to_owned() }, 13).expect("vanished");
+            }
+            assert_eq!((job.phase, job.reason()), (Phase::Lost, "gone"));
         }
-        assert_eq!((job.phase, job.reason()), (Phase::Lost, "gone"));
+    }
+
+    #[test]
+    fn the_pause_between_attempts_grows_to_a_limit() {
+        assert_eq!([1, 2, 3, 4].map(pause_after), [1000, 2000, 4000, 8000]);
+        assert_eq!([10, 65, u32::MAX].map(pause_after), [300_000; 3]);
+        let job = mk_job();
+        assert_eq!(job.begins_from(), 10, "the first waits for nothing");
+        let job = job.apply(start(), 20).expect("started");
+        let job = job.apply(Event::Vanish { attempt: 1, reason: String::new() }, 30).expect("vanished");
+        assert_eq!(job.begins_from(), 1030);
     }
 
     #[test]

@@ -16,8 +16,21 @@ pub use law::{Event, Refused};
 /// Since 1970.
 pub type Millis = u64;
 
-/// How often a job that vanished is tried before it counts as lost.
-pub const MOST_ATTEMPTS: u32 = 3;
+/// How often the script of a job may begin; when its attempts vanish so often, it is lost.
+pub const MOST_RUNS: usize = 3;
+
+/// How often a job is tried at all. Attempts that vanish before the script begins have done
+/// nothing yet, so there may be more of them.
+pub const MOST_ATTEMPTS: u32 = 10;
+
+/// The pause before the second attempt; it doubles each time.
+const FIRST_PAUSE: Millis = 1000;
+const LONGEST_PAUSE: Millis = 5 * 60 * 1000;
+
+/// How long to wait after an attempt that vanished: what was wrong may need a moment.
+pub fn pause_after(attempt: u32) -> Millis {
+    FIRST_PAUSE.checked_shl(attempt.saturating_sub(1)).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE)
+}
 
 /// The name of a job: a DNS label, as Kubernetes wants it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -208,6 +221,8 @@ pub struct Job {
     pub access_key: String,
     /// Somebody wants it ended.
     pub cancelling: bool,
+    /// It is forgotten as soon as it has ended.
+    pub forgetting: bool,
     /// Of the script, once it ended by itself.
     pub exit_code: Option<i32>,
     /// Of the one attempt that counts. They are in their place once the job succeeded.
@@ -245,6 +260,7 @@ impl Job {
             attempt: 0,
             access_key: String::new(),
             cancelling: false,
+            forgetting: false,
             exit_code: None,
             outputs: Vec::new(),
             story: vec![Step { at, phase: Phase::Accepted, attempt: 0, reason: String::new() }],
@@ -259,6 +275,20 @@ impl Job {
 
     pub fn accepted_at(&self) -> Millis {
         self.story.first().map_or(0, |step| step.at)
+    }
+
+    /// When the next attempt of a job that waits may begin.
+    pub fn begins_from(&self) -> Millis {
+        let since = self.story.last().map_or(0, |step| step.at);
+        if self.attempt == 0 { since } else { since.saturating_add(pause_after(self.attempt)) }
+    }
+
+    /// How often its script has begun.
+    pub(crate) fn runs(&self) -> usize {
+        let mut attempts: Vec<_> =
+            self.story.iter().filter(|step| step.phase == Phase::Running).map(|step| step.attempt).collect();
+        attempts.dedup();
+        attempts.len()
     }
 
     /// When the attempt that counts began to run.

@@ -40,6 +40,8 @@ pub(super) struct Info {
     pub(super) version: String,
     pub(super) kubernetes: String,
     pub(super) backend: String,
+    /// What runs scripts; blank when it does not tell.
+    pub(super) executor: String,
 }
 
 impl Info {
@@ -49,6 +51,7 @@ impl Info {
             version: value.get("version")?.as_str()?.to_owned(),
             kubernetes: text(&value["kubernetes_version"]),
             backend: text(&value["serverless_backend"]["name"]),
+            executor: text(&value["executor"]),
         })
     }
 
@@ -56,6 +59,12 @@ impl Info {
         let part = |before: &str, text: &str| if text.is_empty() { String::new() } else { format!("{before}{text}") };
         let (kubernetes, backend) = (part(" on Kubernetes ", &self.kubernetes), part(" with ", &self.backend));
         format!("OSCAR {}{kubernetes}{backend}", self.version)
+    }
+
+    /// Whether scripts run beside the manager, with the programs of its machine, so that the image
+    /// of a service says nothing. Services without one call it `none`.
+    pub(super) fn ignores_image(&self, image: &str) -> bool {
+        ["bubblewrap", "process"].contains(&self.executor.as_str()) && !["", "none"].contains(&image)
     }
 
     /// Lists of ports came with 4.1; managers before it take one number.
@@ -167,6 +176,14 @@ mod tests {
         let of = |version: &str| Info { version: version.to_owned(), ..Info::default() }.takes_one_port();
         assert!(of("v3.6.5") && of("v4.0.0") && of("4.0"));
         assert!(!of("v4.1.0") && !of("v4.10.2") && !of("devel") && !of(""));
+    }
+
+    #[test]
+    fn only_containers_use_images() {
+        let with = |executor: &str| Info { executor: executor.to_owned(), ..Info::default() };
+        assert!(with("bubblewrap").ignores_image("cowsay") && with("process").ignores_image("cowsay"));
+        assert!(!with("container").ignores_image("cowsay") && !with("").ignores_image("cowsay"));
+        assert!(!with("bubblewrap").ignores_image("none"));
     }
 
     #[test]

@@ -39,7 +39,8 @@ impl Scene {
         }
         for (name, colour) in COLOURS {
             let grey = self.first_pixel(name).await?;
-            story.detail(&format!("gray/in/{name}.ppm  {colour:<11} →  gray/out/{name}.ppm  {grey}"));
+            let [before, after] = ["in", "out"].map(|folder| format!("gray/{folder}/{name}.ppm"));
+            story.detail(&format!("{before:<18}  {colour:<11}  →  {after:<19}  {grey}"));
         }
         story.say("Each upload became one job; none is lost when a manager is killed, and none is done twice.");
         story.code(&format!("curl -u oscar:{} {}/system/jobs/gray", self.home().password(), self.home().url()));

@@ -1,6 +1,6 @@
 //! What every handler can reach.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use oscar_engine::Manager;
@@ -53,6 +53,8 @@ pub struct Facts {
     pub oidc_groups: Vec<String>,
     /// Answer browsers of other origins here, because nothing stands before the manager.
     pub cors: bool,
+    /// What runs scripts, once that is known.
+    pub executor: Arc<OnceLock<String>>,
     /// A refresh token older than this should be replaced.
     pub oldest_refresh_token: Duration,
 }

@@ -261,6 +261,7 @@ pub(crate) async fn app(
         oidc_issuers: settings.issuers().into_iter().map(|issuer| issuer.url).collect(),
         oidc_groups: settings.list("oidc_groups"),
         cors: derived.cors,
+        executor: work.map(|work| work.executor.clone()).unwrap_or_default(),
         oldest_refresh_token: Duration::from_secs(settings.count("refresh_token_age")),
     };
     let oidc = oidc_settings(settings)?;

@@ -2,7 +2,7 @@
 //! dispatcher over both.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use oscar_api::event::{Uploaded, minio_event};
@@ -27,6 +27,8 @@ pub(crate) struct Work {
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) furnished: Arc<Furnished>,
     pub(crate) own_store: OwnStore,
+    /// What runs scripts, once that is known.
+    pub(crate) executor: Arc<OnceLock<String>>,
 }
 
 impl Work {
@@ -39,14 +41,17 @@ impl Work {
     ) -> Result<Self, StartError> {
         let data = derived.data.as_path();
         let (objects, own_store) = Objects::open(settings, derived, records, &addresses).await?;
+        let store_endpoint = objects.endpoint_here(&own_store, &addresses);
         let policy = JobPolicy {
-            store_endpoint: objects.endpoint_here(&own_store, &addresses),
+            store_endpoint: store_endpoint.clone(),
             store_region: own_store.region.clone(),
             store_verify: own_store.verify,
             root_access_key: own_store.access_key.clone(),
             ..job_policy(settings)
         };
-        let runtime = LocalRuntime::open(data, runtime_options(settings, data)?);
+        let executor = Arc::default();
+        let options = runtime_options(settings, data, store_endpoint, Arc::clone(&executor))?;
+        let runtime = LocalRuntime::open(data, options);
         let runtime = runtime.map_err(|cause| StartError::File { what: "finding attempts".to_owned(), cause })?;
         let ports = JobPorts { jobs: records.clone(), runtime, buckets: objects.buckets(), policy };
         let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
@@ -54,7 +59,7 @@ impl Work {
         let complain =
             |trouble: &str| tracing::warn!("what a service had in the object store was not tidied up: {trouble}");
         let furnished = Arc::new(Furnished::new(records.clone(), dispatcher.clone(), complain));
-        Ok(Self { objects, dispatcher, furnished, own_store })
+        Ok(Self { objects, dispatcher, furnished, own_store, executor })
     }
 
     /// Finds again what was going on, then looks after it until the process ends.
@@ -66,7 +71,16 @@ impl Work {
         }
         let dispatcher = self.dispatcher.clone();
         tokio::spawn(async move {
-            dispatcher.run(|trouble| tracing::warn!("jobs cannot be looked after: {trouble}")).await;
+            let told = Mutex::new(String::new());
+            // It is tried every second; what stays the same is told once.
+            let complain = |trouble: &str| {
+                let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                if *told != trouble {
+                    tracing::warn!("jobs cannot be looked after: {trouble}");
+                    trouble.clone_into(&mut told);
+                }
+            };
+            dispatcher.run(complain).await;
         });
         let furnished = self.furnished.clone();
         tokio::spawn(async move {
@@ -168,7 +182,12 @@ fn job_policy(settings: &Effective) -> JobPolicy {
 }
 
 /// Trying out how scripts can be run takes a moment; the manager serves meanwhile.
-fn runtime_options(settings: &Effective, data: &Path) -> Result<RuntimeOptions, StartError> {
+fn runtime_options(
+    settings: &Effective,
+    data: &Path,
+    store_address: String,
+    known: Arc<OnceLock<String>>,
+) -> Result<RuntimeOptions, StartError> {
     let program = std::env::current_exe();
     let program = program.map_err(|cause| StartError::File { what: "finding this program".to_owned(), cause })?;
     let wish: Kind = settings.text("executor").parse().unwrap_or(Kind::Auto);
@@ -176,12 +195,15 @@ fn runtime_options(settings: &Effective, data: &Path) -> Result<RuntimeOptions, 
     let hidden = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let (sender, setup) = watch::channel(None);
     tokio::spawn(async move {
-        let found = oscar_exec::probe(wish, &oscar_exec::Settings::default()).await;
-        let setup = found.chosen.map(|executor| {
+        let chosen = oscar_exec::choose(wish, &oscar_exec::Settings::default()).await;
+        if let Ok(executor) = &chosen {
             let described = executor.describe();
             tracing::info!(executor = %described.kind, with = described.with, "scripts are run");
-            Setup { executor, network, hidden: vec![hidden], disk_bytes: None }
-        });
+            // Nobody else sets it.
+            let _ = known.set(described.kind.to_string());
+            sweep(executor).await;
+        }
+        let setup = chosen.map(|executor| Setup { executor, network, hidden: vec![hidden], disk_bytes: None });
         if let Err(why) = &setup {
             tracing::error!("no job can run on this machine: {why}; `oscar doctor` says more");
         }
@@ -189,5 +211,14 @@ fn runtime_options(settings: &Effective, data: &Path) -> Result<RuntimeOptions, 
         // Attempts ask as long as there are any.
         sender.closed().await;
     });
-    Ok(RuntimeOptions { program, arguments: vec!["supervise".to_owned()], setup })
+    Ok(RuntimeOptions { store_address, program, arguments: vec!["supervise".to_owned()], setup })
+}
+
+/// What earlier managers on this machine left running goes before anything begins.
+async fn sweep(executor: &oscar_exec::Executor) {
+    match executor.sweep().await {
+        Ok(0) => {}
+        Ok(left) => tracing::info!(left, "what was left of earlier jobs was removed"),
+        Err(why) => tracing::warn!("what is left of earlier jobs cannot be removed: {why}"),
+    }
 }

@@ -118,3 +118,18 @@ fn until(is_so: impl Fn() -> bool) {
         assert!(Instant::now() < deadline);
     }
 }
+
+#[test]
+fn an_image_that_nobody_uses_is_told_of() {
+    let home = Home::new();
+    let _server = home.serve();
+    home.write("s.sh", "true\n");
+    home.write("named.yaml", "name: named\nimage: ghcr.io/grycap/cowsay\nscript: s.sh\n");
+    service(&home, "unnamed", "true\n");
+    // By then it is known what runs scripts.
+    home.run(&["job", "run", "unnamed", "--wait"]).ends(0);
+    let told = home.run(&["apply", "named.yaml", "--yes"]).ends(0);
+    assert_eq!(told.err.matches("the image ghcr.io/grycap/cowsay is not used").count(), 1, "{}", told.err);
+    let told = home.run(&["doctor"]);
+    assert_eq!(told.out.matches("which uses no images: named names one").count(), 1, "{}", told.out);
+}

@@ -19,7 +19,13 @@ async fn an_upload_becomes_an_output() {
     assert!(jobs.iter().all(|job| job["state"] == "succeeded"), "{jobs:#?}\n{}", scene.manager.log());
     assert_eq!(scene.download("upper", "out/plain.txt").await.as_deref(), Some(&b"SHOUT"[..]));
     assert_eq!(scene.download("upper", "out/two words + 100% ä.txt").await.as_deref(), Some(&b"SHOUT"[..]));
+    let status = scene.manager.as_admin(Method::GET, "/system/status").send().await.expect("an answer");
+    let status: serde_json::Value = status.json().await.expect("JSON");
+    assert_eq!(status["minio"], json!({"buckets_count": 1, "total_objects": 6}), "the folders count, too");
     let name = jobs[0]["name"].as_str().expect("a name");
+    let previous = format!("/system/logs/upper/{name}?previous=true");
+    let previous = scene.manager.as_admin(Method::GET, &previous).send().await.expect("an answer");
+    assert_eq!(previous.status(), 404, "there was one attempt only");
     assert!(scene.log("upper", name).await.contains("working on"));
     let story = scene.job("upper", name).await;
     let states: Vec<_> = story["story"].as_array().expect("a list").iter().map(|step| step["state"].clone()).collect();
@@ -199,4 +205,26 @@ async fn an_event_of_ten_megabytes_arrives_whole() {
     let story = scene.ended("large", &job).await;
     assert_eq!(story["state"], "succeeded", "{story:#}");
     assert!(scene.log("large", &job).await.contains("it has 10000000 bytes"));
+}
+
+#[tokio::test]
+async fn an_attempt_that_runs_finds_the_store_of_a_manager_that_came_back_elsewhere() {
+    let mut scene = Scene::start(&[]);
+    scene.service("slow", &format!("sleep 2\n{UPPER}")).await;
+    scene.upload("slow", "in/a.txt", "shout").await;
+    let job = scene.all_of("slow", 1).await[0]["name"].as_str().expect("a name").to_owned();
+    scene.until("slow", &job, &["running"]).await;
+    scene.manager.kill();
+    let log = scene.manager.data().join(format!("logs/{job}.1.log"));
+    let limit = std::time::Duration::from_mins(1);
+    let says = |text: &str| std::fs::read_to_string(&log).unwrap_or_default().contains(text).then_some(());
+    oscar_testkit::eventually("the script ends while there is no manager", limit, || says("The script has ended"));
+    // Bound and not listening: nobody answers there, and the manager has to go somewhere else.
+    let former = scene.manager.url.trim_start_matches("http://").parse().expect("an address");
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.set_reuseaddr(true).and_then(|()| socket.bind(former)).expect("it was the manager's");
+    scene.manager.start_again();
+    let story = scene.ended("slow", &job).await;
+    assert_eq!((story["state"].as_str(), story["attempts"].as_u64()), (Some("succeeded"), Some(1)), "{story:#}");
+    assert_eq!(scene.download("slow", "out/a.txt").await.as_deref(), Some(&b"SHOUT"[..]));
 }

@@ -6,7 +6,7 @@ use oscar_testkit::Part;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::manager::Manager;
+use crate::manager::{Disk, Manager};
 
 /// A job that has not ended by then never will.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -19,6 +19,10 @@ pub(crate) struct Scene {
 impl Scene {
     /// With the safest executor that this machine has; the part is used when it is there.
     pub(crate) fn start(environment: &[(&str, &str)]) -> Self {
+        Self::start_on(Disk::Shared, environment)
+    }
+
+    pub(crate) fn start_on(disk: Disk, environment: &[(&str, &str)]) -> Self {
         let own = std::env::var("PATH").unwrap_or_default();
         let path = match Part::find("bubblewrap") {
             Ok(part) => format!("{}:{own}", part.folder().display()),
@@ -26,7 +30,7 @@ impl Scene {
         };
         let mut all = vec![("PATH", path.as_str()), ("OSCAR_CPU", "8"), ("OSCAR_MEMORY", "8Gi")];
         all.extend_from_slice(environment);
-        let manager = Manager::start(&all);
+        let manager = Manager::start_on(disk, &all);
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
         Self { manager, http }
     }
@@ -51,10 +55,20 @@ impl Scene {
     }
 
     pub(crate) async fn upload(&self, bucket: &str, key: &str, body: impl Into<reqwest::Body>) {
+        let (status, text) = self.try_upload(bucket, key, body).await;
+        assert_eq!(status, 200, "{text}");
+    }
+
+    /// What the store answers.
+    pub(crate) async fn try_upload(
+        &self,
+        bucket: &str,
+        key: &str,
+        body: impl Into<reqwest::Body>,
+    ) -> (StatusCode, String) {
         let url = self.presign(bucket, key, "upload").await;
         let answer = self.http.put(url).body(body).send().await.expect("an answer");
-        let status = answer.status();
-        assert_eq!(status, 200, "{}", answer.text().await.unwrap_or_default());
+        (answer.status(), answer.text().await.unwrap_or_default())
     }
 
     pub(crate) async fn download(&self, bucket: &str, key: &str) -> Option<Vec<u8>> {
@@ -117,6 +131,19 @@ impl Scene {
                 return story;
             }
             assert!(tokio::time::Instant::now() < deadline, "{story:#}\n{}", self.manager.log());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until the service has so many jobs.
+    pub(crate) async fn all_of(&self, service: &str, count: usize) -> Vec<Value> {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let jobs = self.jobs(service).await;
+            if jobs.len() >= count {
+                return jobs;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{} of {count}\n{}", jobs.len(), self.manager.log());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }

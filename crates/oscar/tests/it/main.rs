@@ -10,6 +10,8 @@ mod federation_kubernetes;
 mod federation_scene;
 mod federation_v4;
 mod jobs;
+mod jobs_full_disk;
+mod jobs_kills;
 mod jobs_scene;
 mod keycloak;
 mod kill;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use oscar_testkit::{Scratch, Server};
+use oscar_testkit::{Scratch, Server, Signal};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
@@ -17,7 +17,10 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// The program with nothing of this machine's environment: neither settings nor a cluster
 /// that the tests themselves may run in.
 pub(crate) fn program(home: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_oscar"));
+    isolated(Command::new(env!("CARGO_BIN_EXE_oscar")), home)
+}
+
+fn isolated(mut command: Command, home: &Path) -> Command {
     command.env_clear().env("HOME", home);
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
@@ -56,22 +59,57 @@ pub(crate) struct Manager {
     starts: usize,
     environment: Vec<(String, String)>,
     http: reqwest::Client,
+    disk: Disk,
+}
+
+/// Where the data folder is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Disk {
+    /// With everything else.
+    Shared,
+    /// On a disk of so many mebibytes, which only the manager and what it starts can see. It is
+    /// gone when they are. Making it takes root.
+    Own(u32),
 }
 
 impl Manager {
     pub(crate) fn start(environment: &[(&str, &str)]) -> Self {
+        Self::start_on(Disk::Shared, environment)
+    }
+
+    pub(crate) fn start_on(disk: Disk, environment: &[(&str, &str)]) -> Self {
         let folder = Scratch::new("manager");
         let mut environment: Vec<_> =
             environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         environment.push(("OSCAR_PASSWORD".to_owned(), PASSWORD.to_owned()));
-        let (server, url) = spawn(folder.path(), 1, &environment);
+        let (server, url) = spawn(folder.path(), 1, disk, &environment);
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-        Self { server, url, folder, starts: 1, environment, http }
+        Self { server, url, folder, starts: 1, environment, http, disk }
     }
 
     pub(crate) fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
+        let folder = self.folder.path().join("data");
+        match self.disk {
+            Disk::Shared => folder,
+            Disk::Own(_) => {
+                let inside = folder.strip_prefix("/").expect("it is absolute");
+                PathBuf::from(format!("/proc/{}/root", self.pid())).join(inside)
+            }
+        }
+    }
+
+    /// Ends it and starts it on the shared disk with everything that was on its own.
+    pub(crate) fn move_to_shared_disk(&mut self) {
+        self.server.signal(Signal::STOP);
+        let copied = Command::new("cp").arg("-a").arg(self.data()).arg(self.folder.path().join("copy")).status();
+        assert!(copied.expect("cp runs").success());
+        self.kill();
+        let data = self.folder.path().join("data");
+        fs::remove_dir(&data).expect("its disk is gone");
+        fs::rename(self.folder.path().join("copy"), data).expect("renamed");
+        self.disk = Disk::Shared;
+        self.start_again_there();
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -93,7 +131,7 @@ impl Manager {
     /// Starts again on the same folder; the port may be another one.
     pub(crate) fn start_again(&mut self) {
         self.starts += 1;
-        (self.server, self.url) = spawn(self.folder.path(), self.starts, &self.environment);
+        (self.server, self.url) = spawn(self.folder.path(), self.starts, self.disk, &self.environment);
     }
 
     /// Starts again on the same folder and at the same address, for those who know it.
@@ -105,7 +143,7 @@ impl Manager {
         self.starts += 1;
         let mut environment = self.environment.clone();
         environment.push(("OSCAR_LISTEN".to_owned(), address));
-        (self.server, self.url) = spawn(self.folder.path(), self.starts, &environment);
+        (self.server, self.url) = spawn(self.folder.path(), self.starts, self.disk, &environment);
         // The connections that it kept lead to the manager of before.
         self.http = reqwest::Client::builder().no_proxy().build().expect("a client");
     }
@@ -134,8 +172,19 @@ fn name(start: usize) -> String {
     format!("manager-{start}")
 }
 
-fn spawn(folder: &Path, number: usize, environment: &[(String, String)]) -> (Server, String) {
-    let mut command = program(folder);
+fn spawn(folder: &Path, number: usize, disk: Disk, environment: &[(String, String)]) -> (Server, String) {
+    let mut command = match disk {
+        Disk::Shared => program(folder),
+        Disk::Own(mebibytes) => {
+            let script = "mount -t tmpfs -o size=\"$1\",mode=700 oscar-test \"$0\" && shift && exec \"$@\"";
+            let data = folder.join("data");
+            fs::create_dir_all(&data).expect("made");
+            let mut command = isolated(Command::new("unshare"), folder);
+            command.args(["-m", "sh", "-c", script]).arg(data).arg(format!("{mebibytes}m"));
+            command.arg(env!("CARGO_BIN_EXE_oscar"));
+            command
+        }
+    };
     command
         .args(["serve", "--data"])
         .arg(folder.join("data"))

@@ -68,7 +68,9 @@ async fn a_commit_moves_all_and_is_heard_of_once() {
     assert_eq!(store.next(10).await.expect("events").len(), 3, "nobody hears of it twice");
     assert_eq!(store.usage(STAGING_BUCKET).await.expect("usage").objects, 0);
 
+    assert_eq!(store.count_objects().await, Ok(Some(3)));
     root.delete("data", "out/a").await;
+    assert_eq!(store.count_objects().await, Ok(Some(2)));
     store.put_bytes("data", "out/b", "replaced".into(), "").await.expect("put");
     store.commit(&moves).await.expect("what was moved once counts as moved, whatever happened since");
     assert_eq!(store.stat("data", "out/a").await.expect("asked"), None);
@@ -84,6 +86,7 @@ async fn a_commit_that_cannot_be_made_moves_nothing() {
     let store = &served.store;
     prepare(store).await;
     stage(store, "job/a", "a").await;
+    assert_eq!(store.count_objects().await, Ok(Some(0)), "what is staged does not count");
     let missing = [mk_move("job", "job/a", "out/a"), mk_move("job", "job/none", "out/none")];
     assert_eq!(store.commit(&missing).await, Err(StoreError::NotFound));
     let nowhere = Move { to_bucket: "no-such".to_owned(), ..mk_move("job", "job/a", "out/a") };

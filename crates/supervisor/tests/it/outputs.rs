@@ -149,3 +149,29 @@ async fn outputs_that_cannot_be_stored_are_known_before_the_script_runs() {
     assert_eq!((done.report.failure, done.report.exit), (None, Some(Exit::Code(0))));
     assert!(done.log.contains("WARNING - Outputs are not stored in `bkt/out` of minio.default"), "{}", done.log);
 }
+
+#[tokio::test]
+async fn a_store_that_was_away_and_came_back_elsewhere_is_found() {
+    let store = Store::start().await;
+    let mut world =
+        World::new(&store, "- {storage_provider: minio, path: bkt/out}", "echo x > $TMP_OUTPUT_DIR/a.txt\n");
+    let former = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let file = world.dir.path().join("store.url");
+    std::fs::write(&file, format!("http://{}", former.local_addr().expect("an address"))).expect("written");
+    world.task.limits.attempts = 1;
+    let access = world.task.credentials.values_mut().next().expect("one");
+    access.endpoint_file = Some(file.clone());
+    let address = store.address.clone();
+    tokio::spawn(async move {
+        // Two who ask are not answered; then it is somewhere else.
+        for _ in 0..2 {
+            drop(former.accept().await);
+        }
+        drop(former);
+        std::fs::write(file, address).expect("written");
+    });
+    let done = world.run().await;
+    assert_eq!(done.sentence(), "");
+    assert_eq!(store.get("bkt/out/a.txt").as_deref(), Some(&b"x\n"[..]));
+    assert!(done.log.contains("it is tried again"), "{}", done.log);
+}

@@ -157,10 +157,19 @@ async fn plan_all(session: &Session, target: &Target, group: Vec<Wanted>) -> Res
     let what = format!("comparing with {}", target.title());
     let work = async {
         let hello = probe::hello(target, target::ORDINARY).await?;
-        let one_port = !hello.ours && hello.welcome(target)?.takes_one_port();
-        hello.welcome(target)?;
+        let info = hello.welcome(target)?;
+        let one_port = !hello.ours && info.takes_one_port();
         let mut steps = Vec::new();
         for wanted in group {
+            let definition = &wanted.draft.definition;
+            if info.ignores_image(&definition.image) {
+                session.screen.warning(&format!(
+                    "{}: the image {} is not used: scripts are run by {}, with the programs of the manager's machine",
+                    definition.name,
+                    one_line(&definition.image),
+                    one_line(&info.executor)
+                ));
+            }
             steps.push(plan_one(session, target, &client, wanted, hello.ours, one_port).await?);
         }
         Ok(steps)

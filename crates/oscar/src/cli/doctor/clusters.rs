@@ -2,12 +2,14 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use oscar_api::client::{Credentials, is_loopback};
+use serde_json::Value;
 
 use crate::cli::clusters::file::Clusters;
 use crate::cli::doctor::{Finding, federation};
 use crate::cli::exit::Failure;
 use crate::cli::places::Places;
-use crate::cli::probe::{self, Answer, Hello};
+use crate::cli::probe::{self, Answer, Hello, Info};
+use crate::cli::screen::one_line;
 use crate::cli::target::{self, Target};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -52,10 +54,29 @@ async fn look(target: &Target) -> Vec<Finding> {
             if hello.ours && matches!(hello.answer, Answer::Welcome(_)) {
                 findings.extend(federation::check(target).await);
             }
+            if let Answer::Welcome(info) = &hello.answer {
+                findings.extend(images(target, info).await);
+            }
         }
         Err(failure) => findings.push(named(target, failure)),
     }
     findings
+}
+
+/// Services whose image nobody uses. A list that cannot be read is another command's trouble.
+async fn images(target: &Target, info: &Info) -> Option<Finding> {
+    let services = target.client(PATIENCE).ok()?.services().await.ok()?;
+    let text = |service: &Value, key: &str| service[key].as_str().unwrap_or_default().to_owned();
+    let ignored = services.iter().filter(|service| info.ignores_image(&text(service, "image")));
+    let names: Vec<_> = ignored.map(|service| text(service, "name")).collect();
+    let (first, count) = (names.first()?, names.len());
+    let which =
+        if count == 1 { format!("{first} names one") } else { format!("{first} and {} more name one", count - 1) };
+    let text = format!("{}: scripts are run by {}, which uses no images: {which}", target.label, info.executor);
+    Some(Finding::doubtful(
+        one_line(&text),
+        "give the manager `executor: container` and podman, or write `image: none`",
+    ))
 }
 
 fn named(target: &Target, failure: Failure) -> Finding {
@@ -110,7 +131,6 @@ fn skew(label: &str, ahead: i64) -> Finding {
 mod tests {
     use super::*;
     use crate::cli::doctor::Level;
-    use crate::cli::probe::Info;
 
     fn target(url: &str) -> Target {
         let credentials = Credentials::Basic { user: "oscar".to_owned(), password: "hunter2".into() };

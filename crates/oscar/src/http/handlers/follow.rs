@@ -26,6 +26,8 @@ pub(super) struct Wish {
     pub(super) tail_lines: Option<usize>,
     /// Until the job has ended, however long it says nothing.
     pub(super) follow: bool,
+    /// Of the attempt before the last one.
+    pub(super) previous: bool,
 }
 
 /// Reads a log from where it got to. Whether the caller may is asked at each look again.
@@ -36,6 +38,7 @@ pub(super) struct Follower {
     job: JobName,
     query: LogQuery,
     follow: bool,
+    previous: bool,
     /// Each has a log of its own.
     attempt: u32,
 }
@@ -55,9 +58,11 @@ impl Follower {
         job: JobName,
         wish: Wish,
     ) -> Self {
-        let Wish { timestamps, tail_lines, follow } = wish;
+        let Wish { timestamps, tail_lines, follow, previous } = wish;
         let query = LogQuery { timestamps, from: 0, limit: PART, tail_lines };
-        Self { jobs, principal, service, job, query, follow, attempt: 0 }
+        // What ended long ago says nothing more.
+        let follow = follow && !previous;
+        Self { jobs, principal, service, job, query, follow, previous, attempt: 0 }
     }
 
     /// The whole of it, once the first look was a success.
@@ -97,7 +102,7 @@ impl Follower {
             self.attempt = job.attempt;
             self.query.from = 0;
         }
-        match self.jobs.log(&self.principal, &self.service, &self.job, &self.query).await {
+        match self.jobs.log(&self.principal, &self.service, &self.job, &self.query, self.previous).await {
             Ok(part) => {
                 self.query.from = part.next;
                 self.query.tail_lines = None;

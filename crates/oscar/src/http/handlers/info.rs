@@ -44,6 +44,7 @@ async fn info(app: &App, headers: &HeaderMap) -> Result<Info, Refused> {
         architecture: go_architecture(std::env::consts::ARCH).to_owned(),
         kubernetes_version: app.manager.kubernetes_version().await,
         serverless_backend: None,
+        executor: app.facts.executor.get().cloned(),
     })
 }
 
@@ -74,7 +75,7 @@ async fn status(app: &App, headers: &HeaderMap) -> Result<Status, Refused> {
 }
 
 fn status_body(report: StatusReport, facts: &Facts) -> Status {
-    let StatusReport { nodes, totals, deployment, workload, buckets } = report;
+    let StatusReport { nodes, totals, deployment, workload, buckets, objects } = report;
     Status {
         cluster: ClusterStatus {
             nodes_count: nodes.len(),
@@ -114,7 +115,7 @@ fn status_body(report: StatusReport, facts: &Facts) -> Status {
             },
             deployment_name: deployment.name,
         },
-        minio: MinioStatus { buckets_count: buckets as u64, total_objects: 0 },
+        minio: MinioStatus { buckets_count: buckets as u64, total_objects: objects },
     }
 }
 

@@ -113,6 +113,7 @@ async fn forget_all(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Re
         ("timestamps" = Option<bool>, Query, description = "Each line begins with its time."),
         ("tailLines" = Option<usize>, Query, minimum = 1, maximum = 100_000, description = "Only the last lines."),
         ("follow" = Option<bool>, Query, description = "Go on until the job has ended."),
+        ("previous" = Option<bool>, Query, description = "Of the attempt before the last one."),
     ),
     responses(
         (status = 200, description = "Its log.", body = String, content_type = "text/plain"),
@@ -133,6 +134,7 @@ async fn read(app: &App, path: &JobInPath, uri: &Uri, headers: &HeaderMap) -> Re
         timestamps: query.flag("timestamps")?,
         tail_lines: query.limit("tailLines", MOST_LINES)?,
         follow: query.flag("follow")?,
+        previous: query.flag("previous")?,
     };
     let service = service_name(&path.service)?;
     let jobs = dispatcher(app, &principal, &service).await?;
