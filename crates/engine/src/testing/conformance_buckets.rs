@@ -292,13 +292,11 @@ mod tests {
     #[async_trait]
     impl Client for MemoryBuckets {
         async fn put(&self, keys: Option<&Keys>, bucket: &str, key: &str, body: &str) -> bool {
-            match keys {
-                Some(keys) => MemoryBuckets::put(self, &keys.access_key, bucket, key, body.as_bytes()).is_ok(),
-                None => {
-                    self.upload(bucket, key, body.as_bytes(), "root");
-                    true
-                }
+            if let Some(keys) = keys {
+                return MemoryBuckets::put(self, &keys.access_key, bucket, key, body.as_bytes()).is_ok();
             }
+            self.upload(bucket, key, body.as_bytes(), "root");
+            true
         }
 
         async fn content(&self, bucket: &str, key: &str) -> Option<String> {
