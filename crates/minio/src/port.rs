@@ -183,11 +183,17 @@ impl Buckets for MinioStore {
             if let Some(content_type) = content_type {
                 put.headers_mut().insert("content-type", content_type);
             }
+            for (name, value) in &request.headers {
+                put.headers_mut().insert(name.as_str(), value.as_str());
+            }
             put.sign(request.valid_for)
         } else {
             let mut get = GetObject::new(&bucket, Some(&credentials), &request.key);
             if let Some(content_type) = content_type {
                 get.query_mut().insert("response-content-type", content_type);
+            }
+            for (name, value) in &request.headers {
+                get.headers_mut().insert(name.as_str(), value.as_str());
             }
             get.sign(request.valid_for)
         };

@@ -155,6 +155,7 @@ async fn mk_app() -> (Arc<App>, String) {
         limits: Limits { body: Duration::from_mins(1), answer: Duration::from_mins(1), page: 70 },
         prints: Prints::default(),
         traffic: Arc::new(Traffic::new()),
+        notices: None,
     };
     (Arc::new(app), first_token)
 }

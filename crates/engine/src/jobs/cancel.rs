@@ -1,13 +1,16 @@
 //! Ending and forgetting jobs on request.
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use oscar_model::identity::{Owner, Principal};
 use oscar_model::job::{Event, Job, JobName};
 use oscar_model::name::ServiceName;
 
 use super::{Dispatcher, run_of};
 use crate::failure::Failure;
-use crate::ports::StoreError;
 use crate::ports::jobs::{JobQuery, Removal};
+
+/// How many jobs are ended at the same time.
+const END_AT_ONCE: usize = 64;
 
 impl Dispatcher {
     /// Ends a job. One that waits ends now; one that runs as soon as its processes have.
@@ -60,11 +63,7 @@ impl Dispatcher {
         let owner = self.visible(principal, service).await?;
         let submitter = Self::only_own(principal, &owner);
         if all {
-            for job in self.unfinished_of(service).await? {
-                if may_end(principal, &job) {
-                    self.end_and_forget(&job.name, principal.label()).await?;
-                }
-            }
+            self.end_each(service, |job| may_end(principal, job), principal.label()).await?;
         }
         let removal = Removal::OfService { service: service.clone(), submitter, succeeded_only: !all };
         self.forget(&removal).await.map(|_| ())
@@ -88,22 +87,24 @@ impl Dispatcher {
 
     /// The service is gone: its jobs end, and are forgotten once they have.
     pub(crate) async fn service_removed(&self, service: &ServiceName) -> Result<(), Failure> {
-        for job in self.unfinished_of(service).await? {
-            self.end_and_forget(&job.name, "the removal of its service").await?;
-        }
+        self.end_each(service, |_| true, "the removal of its service").await?;
         let removal = Removal::OfService { service: service.clone(), submitter: None, succeeded_only: false };
         self.forget(&removal).await.map(|_| ())
     }
 
-    async fn unfinished_of(&self, service: &ServiceName) -> Result<Vec<Job>, StoreError> {
+    /// Ends what has not ended yet, page by page and many at once: a hundred thousand may wait, and
+    /// writes that come together are stored together.
+    async fn end_each(&self, service: &ServiceName, concerns: impl Fn(&Job) -> bool, by: &str) -> Result<(), Failure> {
         let mut query = JobQuery { service: service.clone(), submitter: None, page: None, limit: 500 };
-        let mut unfinished = Vec::new();
         loop {
             let page = self.jobs.page(&query).await?;
-            unfinished.extend(page.jobs.into_iter().filter(|job| !job.phase.is_final()));
+            let concerned = page.jobs.iter().filter(|job| !job.phase.is_final() && concerns(job));
+            let names: Vec<JobName> = concerned.map(|job| job.name.clone()).collect();
+            let ends = stream::iter(names).map(|name| async move { self.end_and_forget(&name, by).await });
+            ends.buffer_unordered(END_AT_ONCE).try_for_each(|_| async { Ok(()) }).await?;
             match page.next {
                 Some(next) => query.page = Some(next),
-                None => return Ok(unfinished),
+                None => return Ok(()),
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Who gets in, with the keys of users and of jobs.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use oscar_engine::ports::StoreError;
@@ -173,13 +174,17 @@ async fn an_address_lets_its_holder_do_one_thing() {
         key: "in/signed ä+".to_owned(),
         upload: true,
         content_type: None,
+        headers: BTreeMap::from([("x-amz-meta-colour".to_owned(), "red".to_owned())]),
         valid_for: Duration::from_mins(1),
     };
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
     let upload = scene.store.presign(&wanted).await.expect("an address");
-    assert_eq!(http.put(&upload).body("signed").send().await.expect("an answer").status(), 200);
+    assert_eq!(http.put(&upload).body("signed").send().await.expect("an answer").status(), 403, "a header is missing");
+    let put = http.put(&upload).header("x-amz-meta-colour", "red").body("signed");
+    assert_eq!(put.send().await.expect("an answer").status(), 200);
     assert_eq!(http.get(&upload).send().await.expect("an answer").status(), 403);
-    let download = scene.store.presign(&Presign { upload: false, ..wanted }).await.expect("an address");
+    let download =
+        scene.store.presign(&Presign { upload: false, headers: BTreeMap::new(), ..wanted }).await.expect("an address");
     let answer = http.get(&download).send().await.expect("an answer");
     assert_eq!(answer.text().await.expect("a body"), "signed");
 }
