@@ -19,9 +19,9 @@ async fn an_upload_becomes_an_output() {
     assert!(jobs.iter().all(|job| job["state"] == "succeeded"), "{jobs:#?}\n{}", scene.manager.log());
     assert_eq!(scene.download("upper", "out/plain.txt").await.as_deref(), Some(&b"SHOUT"[..]));
     assert_eq!(scene.download("upper", "out/two words + 100% ä.txt").await.as_deref(), Some(&b"SHOUT"[..]));
-    let status = scene.manager.as_admin(Method::GET, "/system/status").send().await.expect("an answer");
-    let status: serde_json::Value = status.json().await.expect("JSON");
-    assert_eq!(status["minio"], json!({"buckets_count": 1, "total_objects": 6}), "the folders count, too");
+    let cluster = scene.manager.as_admin(Method::GET, "/system/status").send().await.expect("an answer");
+    let cluster: serde_json::Value = cluster.json().await.expect("JSON");
+    assert_eq!(cluster["minio"], json!({"buckets_count": 1, "total_objects": 6}), "the folders count, too");
     let name = jobs[0]["name"].as_str().expect("a name");
     let previous = format!("/system/logs/upper/{name}?previous=true");
     let previous = scene.manager.as_admin(Method::GET, &previous).send().await.expect("an answer");
