@@ -37,7 +37,7 @@ async fn a_full_disk_loses_nothing_and_is_over_when_there_is_room() {
     }
     let mut ballast = Ballast::new(scene.manager.data().join("ballast"));
     // What ends meanwhile gives room back, so it is filled again and again.
-    let mut refused = 0;
+    let mut refused = 0_u64;
     let deadline = Instant::now() + PATIENCE;
     while refused < 10 {
         ballast.fill();
@@ -74,7 +74,7 @@ async fn a_full_disk_loses_nothing_and_is_over_when_there_is_room() {
     }
     let repeated = jobs.iter().filter(|job| job["attempts"].as_u64() > Some(1)).count();
     println!("{} uploads, {refused} refused, {repeated} jobs begun again", acknowledged.len());
-    count("uploads across a full disk", acknowledged.len() as u64);
+    count("uploads refused by a full disk", refused);
 }
 
 /// Uploads the next file; remembers it when it was acknowledged.
