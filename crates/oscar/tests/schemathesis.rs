@@ -18,8 +18,8 @@ const PASSWORD: &str = "test-admin-password";
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,\
                       response_schema_conformance,negative_data_rejection,missing_required_header,ignored_auth";
 
-/// What cannot succeed at a manager that is alone; `it/federation` asks for it.
-const NEEDS_A_FEDERATION: [&str; 3] = ["/join", "/sync", "/token"];
+/// What cannot succeed at a manager that is alone; `it/federation` and `it/minio` ask for it.
+const NEEDS_OTHERS: [&str; 4] = ["/join", "/sync", "/token", "/events/minio"];
 
 /// What needs a job or a bucket of a known name; `http/tests` and `it/jobs` ask for it.
 const NEEDS_A_NAME: [&str; 4] = ["{jobName}", "{jobName}/cancel", "{bucketName}", "{bucketName}/presign"];
@@ -60,8 +60,7 @@ fn every_answer_is_in_the_document() {
         .map(|(method, path, _)| (method.clone(), path.clone()))
         .collect();
     let all = operations(&document).map(|(path, method)| (method.to_uppercase(), path.clone()));
-    let alone =
-        |path: &str| path == RUNS || NEEDS_A_FEDERATION.iter().chain(&NEEDS_A_NAME).any(|end| path.ends_with(end));
+    let alone = |path: &str| path == RUNS || NEEDS_OTHERS.iter().chain(&NEEDS_A_NAME).any(|end| path.ends_with(end));
     let never: Vec<_> = all.filter(|operation| !succeeded.contains(operation) && !alone(&operation.1)).collect();
     assert!(never.is_empty(), "never succeeded: {never:?}\n{report}");
     oscar_testkit::count("schemathesis requests", exchanges.len() as u64);
