@@ -101,7 +101,14 @@ pub(crate) async fn measure(binary: &Path, options: &Options, report: &mut Repor
 
 async fn stress(name: &str, target: &Target, options: &Options, report: &mut Report) {
     let mut one = Connection::anonymous(target.address).await;
-    assert!(one.call(&target.make()).await.0.is_success(), "{name} makes no bucket");
+    // MinIO says that it is ready a moment before it is.
+    for patience in (0..100).rev() {
+        if one.call(&target.make()).await.0.is_success() {
+            break;
+        }
+        assert!(patience > 0, "{name} makes no bucket");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 
     let body = Bytes::from(vec![7; SMALL]);
     let put = target.clone();
