@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use oscar_model::identity::{Owner, Principal};
-use oscar_model::job::JobName;
 use oscar_model::job::admission::Waiting;
+use oscar_model::job::{JobName, Millis};
 use oscar_model::name::ServiceName;
 use oscar_model::service::Service;
 use tokio::sync::oneshot;
@@ -121,7 +121,8 @@ impl Visit {
     ) -> Result<Self, RunFailure> {
         let (sender, admitted) = oneshot::channel();
         let need = need_of(&service.definition);
-        let place = Place { dispatcher: &dispatcher, job: &job };
+        let since = dispatcher.now();
+        let place = Place { dispatcher: &dispatcher, user, since, job: &job };
         {
             let mut memory = dispatcher.memory();
             if memory.admitted.len() >= dispatcher.policy.most_waiting_runs {
@@ -133,7 +134,7 @@ impl Visit {
                 user: user.clone(),
                 service: service.name().clone(),
                 need,
-                since: dispatcher.now(),
+                since,
                 limit: limit_of(&service.definition),
             });
         }
@@ -221,6 +222,8 @@ impl Drop for Visit {
 /// A place in the line that is given up when its holder goes away.
 struct Place<'a> {
     dispatcher: &'a Dispatcher,
+    user: &'a Owner,
+    since: Millis,
     job: &'a JobName,
 }
 
@@ -235,7 +238,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut memory = self.dispatcher.memory();
         memory.admitted.remove(self.job);
-        memory.queue.remove(self.job);
+        memory.queue.remove(self.user, self.since, self.job);
         if let Some(Held { user, service, need }) = memory.granted.remove(self.job) {
             memory.queue.release(&user, &service, need);
         }

@@ -4,7 +4,7 @@
 //! job that does not fit yet may be overtaken by smaller ones of others, but only so often: then
 //! nobody else starts until there is room for it. So no job starves, and little room is idle.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::{JobName, Millis, Need};
 use crate::identity::Owner;
@@ -59,7 +59,6 @@ pub struct Queue {
     capacity: Need,
     held: Need,
     waiting: BTreeMap<Owner, Line>,
-    places: HashMap<JobName, (Owner, Place)>,
     pushed: u64,
     by_user: BTreeMap<Owner, Need>,
     by_service: BTreeMap<ServiceName, Need>,
@@ -71,7 +70,6 @@ impl Queue {
             capacity,
             held: Need::default(),
             waiting: BTreeMap::new(),
-            places: HashMap::new(),
             pushed: 0,
             by_user: BTreeMap::new(),
             by_service: BTreeMap::new(),
@@ -91,7 +89,7 @@ impl Queue {
     }
 
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.waiting.values().map(Line::len).sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -106,19 +104,24 @@ impl Queue {
     /// Adds a job; among those of its user the order is that of `since`. One that waits already
     /// keeps its place.
     pub fn push(&mut self, waiting: Waiting) {
-        if self.places.contains_key(&waiting.job) {
+        if self.place_of(&waiting.user, waiting.since, &waiting.job).is_some() {
             return;
         }
         let place = (waiting.since, self.pushed);
         self.pushed += 1;
-        self.places.insert(waiting.job.clone(), (waiting.user.clone(), place));
         self.waiting.entry(waiting.user.clone()).or_default().insert(place, Entry { waiting, overtaken: 0 });
     }
 
     /// Takes a job out that shall not start.
-    pub fn remove(&mut self, job: &JobName) -> bool {
-        let Some((user, place)) = self.places.get(job).cloned() else { return false };
-        self.take(&user, place).is_some()
+    pub fn remove(&mut self, user: &Owner, since: Millis, job: &JobName) -> bool {
+        let Some(place) = self.place_of(user, since, job) else { return false };
+        self.take(user, place).is_some()
+    }
+
+    /// Few came in the same millisecond.
+    fn place_of(&self, user: &Owner, since: Millis, job: &JobName) -> Option<Place> {
+        let mut of_its_age = self.waiting.get(user)?.range((since, 0)..=(since, u64::MAX));
+        of_its_age.find(|(_, entry)| entry.waiting.job == *job).map(|(place, _)| *place)
     }
 
     fn take(&mut self, user: &Owner, place: Place) -> Option<Waiting> {
@@ -127,7 +130,6 @@ impl Queue {
         if line.is_empty() {
             self.waiting.remove(user);
         }
-        self.places.remove(&waiting.job);
         Some(waiting)
     }
 
@@ -315,10 +317,11 @@ mod tests {
     fn a_job_can_be_taken_out() {
         let mut queue = mk_queue(1000);
         queue.push(mk_waiting("a", "alice", "s", 1000, 0));
-        queue.push(mk_waiting("a", "alice", "s", 1000, 5));
-        assert_eq!(queue.len(), 1, "it waits already");
-        assert!(queue.remove(&JobName::parse("a").expect("a name")));
-        assert!(!queue.remove(&JobName::parse("a").expect("a name")));
+        queue.push(mk_waiting("a", "alice", "s", 1000, 0));
+        queue.push(mk_waiting("b", "alice", "s", 1000, 0));
+        assert_eq!(queue.len(), 2, "the first waits already");
+        let mut remove = |job: &str| queue.remove(&user("alice"), 0, &JobName::parse(job).expect("a name"));
+        assert!(remove("a") && !remove("a") && remove("b"));
         assert!(queue.is_empty() && queue.admit().is_none());
     }
 
