@@ -11,16 +11,15 @@ use oscar_model::federation::topology::MemberId;
 use oscar_model::identity::{Owner, Principal};
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
-use oscar_model::service::storage::Provider;
-use oscar_model::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, Sensitive, Service};
+use oscar_model::service::{Definition, Sensitive, Service};
 
 use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::federate::{MemberOutcome, released};
 use crate::manager::Manager;
 use crate::ports::StoreError;
-use crate::ports::services::{Entry, Revision, Scope, Stored};
-use crate::storage::per_user;
+use crate::ports::services::{Revision, Stored};
+use crate::storage::{force_own_store, per_user};
 use crate::validate::{choose_vo, own_store_provider, validate};
 
 /// Which state a caller means to change.
@@ -366,31 +365,6 @@ impl Manager {
         if self.jobs.is_some() { per_user::names(definition) } else { Vec::new() }
     }
 
-    /// Definitions name the cluster's own store where it is now: its address may be another one
-    /// than before. Those of federations say where their origin is, and are left alone. How many
-    /// were changed.
-    pub async fn tick_own_store(&self) -> Result<usize, Failure> {
-        let (reference, own) = own_store_provider(&self.policy);
-        let mut changed = 0;
-        for entry in self.ports.services.list(&Scope::All).await? {
-            let Entry::Good(stored) = entry else { continue };
-            let known = stored.service.definition.storage_providers.get(&reference);
-            if names_another_store(&stored.service.definition) || known == Some(&own) {
-                continue;
-            }
-            let mut service = stored.service.clone();
-            service.definition.storage_providers.insert(reference.clone(), own.clone());
-            let sensitive = self.ports.services.reveal(service.name()).await?;
-            match self.ports.services.replace(service, sensitive, &stored.revision).await {
-                Ok(_) => changed += 1,
-                // Somebody changed it meanwhile, and so it names the right one.
-                Err(StoreError::Conflict | StoreError::NotFound) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(changed)
-    }
-
     /// Every fault of a definition by the rules of this cluster, without storing anything.
     pub async fn check_definition(&self, principal: &Principal, definition: &Definition) -> Result<Faults, Failure> {
         let stored = self.ports.services.get(&definition.name).await.ok().flatten();
@@ -466,30 +440,6 @@ pub(crate) fn owner_of(principal: &Principal) -> (Owner, String) {
         Principal::User(user) => (Owner::User(user.subject.clone()), user.name.clone()),
         Principal::Admin | Principal::ServiceToken(_) => (Owner::Admin, String::new()),
     }
-}
-
-/// A federated service may name its origin's store.
-fn names_another_store(definition: &Definition) -> bool {
-    definition.federation.as_ref().is_some_and(|federation| !federation.members.is_empty())
-        || definition.annotations.contains_key(ORIGIN_CLUSTER_ANNOTATION)
-}
-
-/// `minio.default` is always the cluster's own store, except for a federated service that
-/// names its origin's.
-fn force_own_store(
-    definition: &mut Definition,
-    (reference, own): (oscar_model::service::storage::ProviderRef, Provider),
-) {
-    if names_another_store(definition)
-        && let Some(Provider::Minio { endpoint, access_key, secret_key, .. }) =
-            definition.storage_providers.get_mut(&reference)
-        && !endpoint.is_empty()
-    {
-        "hidden".clone_into(access_key);
-        *secret_key = "hidden".into();
-        return;
-    }
-    definition.storage_providers.insert(reference, own);
 }
 
 /// The mark of its federation is the manager's to write: leaving it out changes nothing.

@@ -2,12 +2,14 @@
 
 mod buckets;
 mod furnished;
+mod own_store;
 pub(crate) mod per_user;
 mod signed_headers;
 mod wanted;
 
 pub use buckets::BucketWish;
 pub use furnished::Furnished;
+pub(crate) use own_store::force_own_store;
 use wanted::Wanted;
 
 use oscar_model::fault::{Faults, quoted};
