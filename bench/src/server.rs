@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use oscar_testkit::Part;
 use tempfile::TempDir;
 
 pub(crate) const PASSWORD: &str = "bench-password";
@@ -27,6 +28,11 @@ impl Server {
             if name.starts_with("OSCAR_") || name.starts_with("OIDC_") || name.starts_with("MINIO_") {
                 command.env_remove(name);
             }
+        }
+        if let Ok(bubblewrap) = Part::find("bubblewrap") {
+            let others = std::env::var_os("PATH").unwrap_or_default();
+            let folders = std::iter::once(bubblewrap.folder().to_owned()).chain(std::env::split_paths(&others));
+            command.env("PATH", std::env::join_paths(folders).expect("folders without colons"));
         }
         command.env("OSCAR_PASSWORD", PASSWORD).envs(environment.iter().copied());
         Self::spawn(command, folder)
