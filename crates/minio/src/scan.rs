@@ -26,6 +26,10 @@ impl MinioStore {
     /// Looks after the store until the process ends.
     pub async fn keep(&self) {
         let inner = &self.inner;
+        // Nobody may ask anything of it for hours.
+        if let Err(error) = self.webhook_state().await {
+            tracing::warn!("the object store cannot be used: {error}; `oscar doctor` says more");
+        }
         let mut look_at = inner.clock.now();
         loop {
             let now = inner.clock.now();
