@@ -32,5 +32,5 @@ mod xml;
 
 pub use error::OpenError;
 pub use inspect::Server;
-pub use store::{MinioStore, Options, Seal, SealError, Webhook};
+pub use store::{MinioStore, Options, Webhook};
 pub use webhook::WebhookState;

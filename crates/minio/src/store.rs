@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use oscar_engine::ports::StoreError;
 use oscar_engine::ports::buckets::{Bucket, Keys, STAGING_BUCKET};
 use oscar_engine::ports::clock::{Clock, Entropy};
+use oscar_engine::ports::seal::Seal;
 use oscar_model::secret::Secret;
 use tokio::sync::{Notify, OnceCell};
 
@@ -50,17 +51,6 @@ pub struct Webhook {
     /// The path under which the manager listens.
     pub path: String,
 }
-
-/// Keeps secret keys unreadable at rest.
-pub trait Seal: Send + Sync {
-    fn seal(&self, plain: &[u8]) -> Result<Vec<u8>, SealError>;
-    fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, SealError>;
-}
-
-/// Says why, without any of the value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SealError(pub String);
 
 /// An external store. Clones are the same one.
 #[derive(Clone)]

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use oscar_engine::ports::buckets::{Bucket, Grant, Verb};
+use oscar_engine::ports::seal::Seal;
 use oscar_model::identity::{Owner, Subject};
 use oscar_model::secret::Secret;
 use oscar_model::service::Visibility;
 use rusqlite::{Connection, Row};
 
 use crate::access::{Caller, Door, Kind};
-use crate::options::Seal;
 use crate::record::{StoredGrant, from_millis, from_text, to_text};
 
 #[derive(Default)]

@@ -35,6 +35,6 @@ mod writer;
 
 pub use content::ContentStream;
 pub use error::OpenError;
-pub use options::{Options, Seal, SealError};
+pub use options::Options;
 pub use s3::{Endpoint, Peer};
 pub use store::{Stat, Store, Totals, Usage};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use oscar_engine::ports::buckets::Keys;
 use oscar_engine::ports::clock::{Clock, Entropy};
+use oscar_engine::ports::seal::Seal;
 
 pub struct Options {
     /// Made when it is not there; nothing else may be kept in it.
@@ -16,17 +17,6 @@ pub struct Options {
     pub region: String,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
+    /// For secret keys. What is sealed tells which key it belongs to, so it need not be bound to a place.
     pub seal: Arc<dyn Seal>,
 }
-
-/// Keeps secret keys unreadable at rest. What is sealed here already tells which key it belongs
-/// to, so an adapter need not bind it to a place.
-pub trait Seal: Send + Sync {
-    fn seal(&self, plain: &[u8]) -> Result<Vec<u8>, SealError>;
-    fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, SealError>;
-}
-
-/// Says why, without any of the value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SealError(pub String);

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use oscar_engine::ports::StoreError;
 use oscar_engine::ports::buckets::{Bucket, Buckets as _, Keys, Subscription, Uploads as _};
 use oscar_engine::ports::clock::{Clock, Entropy};
+use oscar_engine::ports::seal::{Seal, SealError};
 use oscar_model::identity::Owner;
 use oscar_model::secret::Secret;
 use oscar_model::service::Visibility;
 
-use crate::{Options, Seal, SealError, Store};
+use crate::{Options, Store};
 
 struct Here(std::sync::atomic::AtomicU64);
 

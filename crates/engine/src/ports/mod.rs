@@ -12,6 +12,7 @@ pub mod journal;
 pub mod mint;
 pub mod peers;
 pub mod runtime;
+pub mod seal;
 pub mod services;
 pub mod settings;
 pub mod users;

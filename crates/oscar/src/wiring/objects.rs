@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use oscar_engine::OwnStore;
 use oscar_engine::ports::buckets::{Buckets, Keys, Notices, Uploads};
+use oscar_engine::ports::seal::{Seal, SealError};
 use oscar_local::LocalStore;
 use oscar_minio::MinioStore;
 use oscar_model::secret::Secret;
@@ -44,7 +45,7 @@ impl Objects {
     ) -> Result<(Self, OwnStore), StartError> {
         let unusable = |error: String| StartError::Objects(error);
         if !derived.minio_endpoint.is_empty() {
-            let seal = Arc::new(RecordSeal(records.clone()));
+            let seal = Arc::new(RecordSeal { records: records.clone(), place: "external-store" });
             let options = minio_options(settings, derived, seal)?;
             let own = OwnStore {
                 endpoint: options.endpoint.clone(),
@@ -71,7 +72,7 @@ impl Objects {
             region: own.region.clone(),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
-            seal: Arc::new(RecordSeal(records.clone())),
+            seal: Arc::new(RecordSeal { records: records.clone(), place: "object-store" }),
         });
         let store = opened.await.map_err(|error| unusable(error.to_string()))?;
         Ok((Self::Embedded(store), own))
@@ -138,7 +139,7 @@ impl Objects {
 fn minio_options(
     settings: &Effective,
     derived: &Derived,
-    seal: Arc<dyn oscar_minio::Seal>,
+    seal: Arc<dyn Seal>,
 ) -> Result<oscar_minio::Options, StartError> {
     let secret_key = settings.secret("minio_secret_key");
     let access_key = settings.text("minio_access_key").to_owned();
@@ -207,34 +208,19 @@ fn kept_secret(path: &Path) -> Result<Secret, StartError> {
 }
 
 /// Secrets of stores are sealed with the key of the data folder.
-struct RecordSeal(Arc<LocalStore>);
-
-impl RecordSeal {
-    fn seal_as(&self, what: &str, plain: &[u8]) -> Result<Vec<u8>, String> {
-        self.0.seal_value(what, plain).map_err(|error| error.to_string())
-    }
-
-    fn open_as(&self, what: &str, sealed: &[u8]) -> Result<Vec<u8>, String> {
-        self.0.open_value(what, sealed).ok_or_else(|| "it was sealed with another key".to_owned())
-    }
+struct RecordSeal {
+    records: Arc<LocalStore>,
+    /// Which store: what one sealed the other does not open.
+    place: &'static str,
 }
 
-impl oscar_store::Seal for RecordSeal {
-    fn seal(&self, plain: &[u8]) -> Result<Vec<u8>, oscar_store::SealError> {
-        self.seal_as("object-store", plain).map_err(oscar_store::SealError)
+impl Seal for RecordSeal {
+    fn seal(&self, plain: &[u8]) -> Result<Vec<u8>, SealError> {
+        self.records.seal_value(self.place, plain).map_err(|error| SealError(error.to_string()))
     }
 
-    fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, oscar_store::SealError> {
-        self.open_as("object-store", sealed).map_err(oscar_store::SealError)
-    }
-}
-
-impl oscar_minio::Seal for RecordSeal {
-    fn seal(&self, plain: &[u8]) -> Result<Vec<u8>, oscar_minio::SealError> {
-        self.seal_as("external-store", plain).map_err(oscar_minio::SealError)
-    }
-
-    fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, oscar_minio::SealError> {
-        self.open_as("external-store", sealed).map_err(oscar_minio::SealError)
+    fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
+        let opened = self.records.open_value(self.place, sealed);
+        opened.ok_or_else(|| SealError("it was sealed with another key".to_owned()))
     }
 }
