@@ -19,6 +19,10 @@ use crate::intake::of_stream;
 /// A thousand keys at their longest, each byte written as a number.
 const LARGEST_LIST: usize = 8 * 1024 * 1024;
 
+/// The digits of a character: `x10FFFF` or `1114111`. Looking further would let a list without an end
+/// be read again and again.
+const LONGEST_NUMBER: usize = 7;
+
 /// Called when the signature was found to be right.
 pub(super) struct DeleteRoute(pub(super) Api);
 
@@ -95,7 +99,8 @@ fn spell_out(text: &str) -> String {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("&#") {
         whole.push_str(before);
-        let named = after.split_once(';').and_then(|(number, behind)| Some((far_character(number)?, behind)));
+        let end = after.bytes().take(LONGEST_NUMBER + 1).position(|byte| byte == b';');
+        let named = end.and_then(|end| Some((far_character(&after[..end])?, &after[end + 1..])));
         if let Some((character, behind)) = named {
             whole.push(character);
             rest = behind;
@@ -126,6 +131,8 @@ mod tests {
         for kept in ["&#60;&#252;&amp;", "&#;&#x;&#zz;", "&#1", "&#4294967296;&#1114112;"] {
             assert_eq!(spell_out(kept), kept);
         }
+        let endless = "&#".repeat(LARGEST_LIST / 2);
+        assert_eq!(spell_out(&endless), endless, "each is looked at once");
         let body = "<Delete><Object><Key>&#252;&#129408;&lt;&#38;</Key></Object></Delete>";
         let keys: Vec<String> =
             read(body.as_bytes()).expect("it can be read").objects.into_iter().map(|object| object.key).collect();
