@@ -40,7 +40,7 @@ pub(crate) async fn measure(binary: &Path, report: &mut Report) -> Result<(), St
         [("FUNCTION_CONFIG", encode(&config.to_string())), ("SCRIPT", encode(SCRIPT)), ("JOB_UUID", "job".to_owned())];
     let event = json!({"Key": "work/in/file", "Records": [{
         "eventSource": "minio:s3", "eventTime": "2026-01-01T00:00:00Z",
-        "s3": {"bucket": {"name": "work"}, "object": {"key": "in%2Ffile"}},
+        "s3": {"bucket": {"name": "work", "arn": "arn:aws:s3:::work"}, "object": {"key": "in%2Ffile"}},
     }]})
     .to_string();
 
@@ -74,12 +74,18 @@ pub(crate) async fn measure(binary: &Path, report: &mut Report) -> Result<(), St
 
 fn once(command: &mut Command, event: &str) -> Result<Duration, String> {
     let begin = Instant::now();
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| format!("{}: {error}", command.get_program().display()))?;
     // The script alone reads no event.
     let _ = child.stdin.take().expect("piped").write_all(event.as_bytes());
-    let ended = child.wait().map_err(|error| error.to_string())?;
-    if ended.success() { Ok(begin.elapsed()) } else { Err(format!("{}: {ended}", command.get_program().display())) }
+    let ended = child.wait_with_output().map_err(|error| error.to_string())?;
+    let took = begin.elapsed();
+    if ended.status.success() {
+        return Ok(took);
+    }
+    let told = String::from_utf8_lossy(&ended.stderr);
+    let told = told.lines().last().unwrap_or_default();
+    Err(format!("{}: {}: {told}", command.get_program().display(), ended.status))
 }
 
 /// The Python that has faas-supervisor, made now when it is not there.
