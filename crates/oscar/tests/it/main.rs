@@ -13,6 +13,7 @@ mod jobs;
 mod jobs_full_disk;
 mod jobs_kills;
 mod jobs_scene;
+mod jobs_users;
 mod keycloak;
 mod kill;
 mod leaks;
