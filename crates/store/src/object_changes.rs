@@ -88,6 +88,18 @@ pub(crate) fn bucket_named(batch: &Batch<'_>, name: &str) -> Result<Option<Bucke
 
 pub(crate) fn put(batch: &mut Batch<'_>, new: &NewObject) -> Result<ObjectRow, Failure> {
     let bucket = admit(batch, &new.origin.caller, &new.bucket, Act::Write(&new.key))?;
+    let object = write(batch, &bucket, new)?;
+    emit(batch, &new.bucket, &new.key, &object, &new.origin)?;
+    Ok(object)
+}
+
+/// A folder that the manager makes is no upload: nobody is asked, and nobody is told.
+pub(crate) fn put_silently(batch: &mut Batch<'_>, new: &NewObject) -> Result<(), Failure> {
+    let bucket = bucket_named(batch, &new.bucket)?.ok_or(Refusal::NoSuchBucket)?;
+    write(batch, &bucket, new).map(drop)
+}
+
+fn write(batch: &mut Batch<'_>, bucket: &BucketEntry, new: &NewObject) -> Result<ObjectRow, Failure> {
     let present = find(&batch.sql, bucket.id, &new.key)?;
     new.conditions.check(present.as_ref().map(|object| object.etag.as_str()))?;
     let content = store_body(batch, &new.body, new.bytes)?;
@@ -100,7 +112,6 @@ pub(crate) fn put(batch: &mut Batch<'_>, new: &NewObject) -> Result<ObjectRow, F
         about: new.about.clone(),
     };
     place(batch, bucket.id, &new.key, present.as_ref(), &object)?;
-    emit(batch, &new.bucket, &new.key, &object, &new.origin)?;
     Ok(object)
 }
 

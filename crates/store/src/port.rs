@@ -15,9 +15,8 @@ use crate::access::{Act, Kind};
 use crate::error::Refusal;
 use crate::events::{self, Origin};
 use crate::listing::{self, Query};
-use crate::object_changes::{Conditions, NewObject, Tag, place, store_body};
-use crate::object_reads::{ObjectRow, find};
-use crate::record::{About, from_millis, to_millis};
+use crate::object_changes::{Conditions, NewObject, Tag, put_silently};
+use crate::record::{About, from_millis};
 use crate::store::Store;
 use crate::{bucket_changes, key_changes, moves, names, presign};
 
@@ -188,23 +187,6 @@ impl Buckets for Store {
 }
 
 const EMPTY_MD5: &str = "d41d8cd98f00b204e9800998ecf8427e";
-
-/// A folder is no upload: nobody is told.
-fn put_silently(batch: &mut crate::writer::Batch<'_>, new: &NewObject) -> Result<(), crate::writer::Failure> {
-    let bucket = crate::object_changes::bucket_named(batch, &new.bucket)?.ok_or(Refusal::NoSuchBucket)?;
-    let present = find(&batch.sql, bucket.id, &new.key)?;
-    new.conditions.check(present.as_ref().map(|object| object.etag.as_str()))?;
-    let content = store_body(batch, &new.body, new.bytes)?;
-    let object = ObjectRow {
-        version: content,
-        content,
-        bytes: new.bytes,
-        etag: new.etag.clone(),
-        modified: to_millis(batch.now),
-        about: new.about.clone(),
-    };
-    place(batch, bucket.id, &new.key, None, &object)
-}
 
 #[async_trait]
 impl Uploads for Store {
