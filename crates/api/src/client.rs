@@ -100,7 +100,7 @@ impl Client {
             let certificate = reqwest::Certificate::from_pem(pem).map_err(|error| fail(error.to_string()))?;
             builder = builder.add_root_certificate(certificate);
         }
-        let http = builder.build().map_err(|error| fail(chain(&error)))?;
+        let http = builder.build().map_err(|error| fail(causes(&error)))?;
         Ok(Self { http, endpoint, credentials })
     }
 
@@ -210,7 +210,7 @@ impl Client {
         let response = request.send().await.map_err(|error| ClientError::Unreachable {
             endpoint: self.endpoint.clone(),
             // The error's own text would repeat the address.
-            cause: chain(&error.without_url()),
+            cause: causes(&error.without_url()),
         })?;
         if response.status().is_success() { Ok(response) } else { Err(self.refusal(response).await) }
     }
@@ -267,7 +267,7 @@ fn plain_reason(status: StatusCode) -> String {
 }
 
 /// The causes of an error, outermost first, once.
-fn chain(error: &dyn std::error::Error) -> String {
+pub fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

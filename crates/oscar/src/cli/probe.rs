@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use oscar_api::client::{ClientError, Credentials, is_loopback};
+use oscar_api::client::{ClientError, Credentials, causes, is_loopback};
 use oscar_api::problem::Problem;
 use reqwest::header::{DATE, HeaderMap};
 use serde_json::Value;
@@ -150,21 +150,6 @@ fn ahead(headers: &HeaderMap, now: SystemTime) -> Option<i64> {
         Ok(ahead) => seconds(ahead),
         Err(behind) => -seconds(behind.duration()),
     })
-}
-
-/// The causes of an error, outermost first, once.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let part = cause.to_string();
-        if !text.contains(&part) {
-            text.push_str(": ");
-            text.push_str(&part);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]
