@@ -18,7 +18,7 @@ use oscar_model::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE
 use crate::bugs::{Bug, planted};
 use crate::deploy::{Action, Change, Consequences, Terms, done};
 use crate::failure::{Failure, Undertaking};
-use crate::federate::{Create, Edited, KeyHolder, Member, MemberOutcome, View};
+use crate::federate::{Create, Edited, KeyHolder, Member, MemberOutcome, Released, View};
 use crate::manager::Manager;
 use crate::ports::mint::{GrantStatus, Submission};
 use crate::ports::peers::Exchange;
@@ -91,7 +91,7 @@ impl Manager {
             let submitted = self.federator.mint.submit(submission).await.map_err(Failure::RefreshToken)?;
             warnings.extend(submitted.warning);
             if let Some(former) = access.grant.replace(submitted.grant.clone()).filter(|id| *id != submitted.grant) {
-                self.federator.mint.release(&former, service.name()).await;
+                self.federator.mint.release(&former, service.name(), &terms.actor).await;
             }
         }
         Ok((access, warnings))
@@ -270,7 +270,7 @@ impl Manager {
         let submitted = self.federator.mint.submit(submission).await.map_err(Failure::RefreshToken)?;
         let former = self.federator.hold_grant(name, Some(submitted.grant.clone())).await?;
         if let Some(former) = former.filter(|former| *former != submitted.grant) {
-            self.federator.mint.release(&former, name).await;
+            self.federator.mint.release(&former, name, &terms.actor).await;
         }
         Ok(submitted.warning)
     }
@@ -278,7 +278,7 @@ impl Manager {
     /// Revokes the refresh token at its issuer; members stay, and wait for a new one.
     pub async fn revoke_refresh_token(&self, principal: &Principal, name: &ServiceName) -> Result<(), Failure> {
         self.owned(principal, name).await?;
-        self.federator.mint.revoke(name).await.map_err(Failure::RefreshToken)?;
+        self.federator.mint.revoke(name, principal.label()).await.map_err(Failure::RefreshToken)?;
         self.federator.hold_grant(name, None).await?;
         Ok(())
     }
@@ -328,8 +328,8 @@ impl Manager {
         let mut open = self.federator.recover().await?;
         let (unfinished, released) = self.federator.finish_deleted().await?;
         open += unfinished;
-        for (service, grant) in released {
-            self.federator.mint.release(&grant, &service).await;
+        for Released { service, grant, actor } in released {
+            self.federator.mint.release(&grant, &service, &actor).await;
         }
         self.federator.mint.tidy().await;
         let records = self.federator.journal.federations().await?;

@@ -49,6 +49,7 @@ pub use edit::Edited;
 pub use member::{Letting, Member};
 pub(crate) use member::{raise_fence, released};
 pub use reconcile::Repair;
+pub use remove::Released;
 pub use view::{Graph, Node, View};
 
 /// The coordinator's side, and what a worker of our kind shares with it.

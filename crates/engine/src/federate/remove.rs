@@ -19,6 +19,15 @@ use super::{Federator, contact, federation_of};
 /// How long the removal of members is tried.
 const PATIENCE: u64 = 7 * 24 * 3600;
 
+/// A grant that nobody needs any more.
+#[derive(Debug)]
+pub struct Released {
+    pub service: ServiceName,
+    pub grant: String,
+    /// Who deleted the federation.
+    pub actor: String,
+}
+
 impl Federator {
     /// Deletes a coordinator: when this returns, the local part is gone and its name is free.
     /// What is left to do elsewhere is remembered.
@@ -60,7 +69,7 @@ impl Federator {
 
     /// Goes on with removing what is left of deleted federations. Returns how many are not done
     /// yet, and the grants that nobody needs any more.
-    pub async fn finish_deleted(&self) -> Result<(usize, Vec<(ServiceName, String)>), Failure> {
+    pub async fn finish_deleted(&self) -> Result<(usize, Vec<Released>), Failure> {
         let records = self.journal.federations().await?;
         // Side by side: a member that hangs keeps nobody else's removal waiting.
         let ends = records.iter().filter(|record| record.deleted.is_some()).map(|record| self.finish_one(record));
@@ -73,7 +82,7 @@ impl Federator {
     }
 
     /// One if something is left to do, and the grant that nobody needs any more.
-    async fn finish_one(&self, seen: &FederationRecord) -> Result<(usize, Option<(ServiceName, String)>), Failure> {
+    async fn finish_one(&self, seen: &FederationRecord) -> Result<(usize, Option<Released>), Failure> {
         let name = &seen.own.service_name;
         // A look that was begun before the deletion must not bring a member back after it.
         let _one = self.memory.repairs.take(name).await;
@@ -97,7 +106,8 @@ impl Federator {
         }
         self.journal.remove_federation(&record.federation_id, name).await?;
         self.memory.states.forget(&record.federation_id);
-        Ok((0, record.access.grant.map(|grant| (name.clone(), grant))))
+        let Access { grant, actor, .. } = record.access;
+        Ok((0, grant.map(|grant| Released { service: name.clone(), grant, actor })))
     }
 
     /// The record as it is now.

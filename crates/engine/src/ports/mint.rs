@@ -19,15 +19,16 @@ pub trait Mint: Send + Sync {
     /// A new one is tried; with `strict` one that its issuer refuses is not stored.
     async fn submit(&self, submission: Submission<'_>) -> Result<Submitted, String>;
 
-    /// The service no longer needs it. The last one revokes it.
-    async fn release(&self, grant: &str, service: &ServiceName);
+    /// The service no longer needs it. The last one revokes it; `actor` is who saw to that, blank
+    /// when nobody did.
+    async fn release(&self, grant: &str, service: &ServiceName, actor: &str);
 
     /// The service that it was submitted for did not come about: its owner may try again with the
     /// same text.
     async fn abandon(&self, grant: &str, service: &ServiceName);
 
     /// Revokes what the service has, for every service that has it too.
-    async fn revoke(&self, service: &ServiceName) -> Result<(), String>;
+    async fn revoke(&self, service: &ServiceName, actor: &str) -> Result<(), String>;
 
     async fn status(&self, grant: &str) -> Option<GrantStatus>;
 
@@ -89,11 +90,11 @@ impl Mint for NoMint {
         Err(NONE_KEPT.to_owned())
     }
 
-    async fn release(&self, _grant: &str, _service: &ServiceName) {}
+    async fn release(&self, _grant: &str, _service: &ServiceName, _actor: &str) {}
 
     async fn abandon(&self, _grant: &str, _service: &ServiceName) {}
 
-    async fn revoke(&self, _service: &ServiceName) -> Result<(), String> {
+    async fn revoke(&self, _service: &ServiceName, _actor: &str) -> Result<(), String> {
         Err(NONE_KEPT.to_owned())
     }
 

@@ -24,17 +24,17 @@ impl Mint for Tokens {
         Ok(Submitted { grant: submitted.id, warning: submitted.warning })
     }
 
-    async fn release(&self, grant: &str, service: &ServiceName) {
+    async fn release(&self, grant: &str, service: &ServiceName, actor: &str) {
         // What could not be ended now is ended when nobody has needed it for a day.
-        let _ = Tokens::release(self, grant, service).await;
+        let _ = Tokens::release(self, grant, service, actor).await;
     }
 
     async fn abandon(&self, grant: &str, service: &ServiceName) {
         let _ = Tokens::abandon(self, grant, service).await;
     }
 
-    async fn revoke(&self, service: &ServiceName) -> Result<(), String> {
-        Tokens::revoke(self, service).await.map(drop).map_err(|failure| failure.to_string())
+    async fn revoke(&self, service: &ServiceName, actor: &str) -> Result<(), String> {
+        Tokens::revoke(self, service, actor).await.map(drop).map_err(|failure| failure.to_string())
     }
 
     async fn status(&self, grant: &str) -> Option<GrantStatus> {

@@ -36,8 +36,9 @@ pub enum AtIssuer {
 impl Tokens {
     /// A service needs its token no more. The last one to say so ends it, at the issuer too if that
     /// can be reached. Saying it twice does no harm.
-    pub async fn release(&self, grant_id: &str, service: &ServiceName) -> Result<(), TokenFailure> {
+    pub async fn release(&self, grant_id: &str, service: &ServiceName, actor: &str) -> Result<(), TokenFailure> {
         let (inner, id, service) = (Arc::clone(&self.0), grant_id.to_owned(), service.clone());
+        let actor = named(actor);
         undisturbed(async move {
             let _turn = inner.turn(&id).await?;
             let Some(mut grant) = inner.find(&id).await? else { return Ok(()) };
@@ -49,7 +50,7 @@ impl Tokens {
             }
             if grant.holders.is_empty() {
                 grant.holders = held;
-                inner.finish(grant, MANAGER).await?;
+                inner.finish(grant, &actor).await?;
             }
             Ok(())
         })
@@ -74,14 +75,16 @@ impl Tokens {
 
     /// Ends every token of a service, for the other services that have it too: whoever revokes a
     /// token wants it to be good nowhere.
-    pub async fn revoke(&self, service: &ServiceName) -> Result<Vec<Revocation>, TokenFailure> {
+    pub async fn revoke(&self, service: &ServiceName, actor: &str) -> Result<Vec<Revocation>, TokenFailure> {
         let mut revoked = Vec::new();
         for Grant { id, .. } in self.0.held_by(service).await? {
-            let (inner, service) = (Arc::clone(&self.0), service.clone());
+            let (inner, service, actor) = (Arc::clone(&self.0), service.clone(), named(actor));
             let work = async move {
                 let _turn = inner.turn(&id).await?;
                 match inner.find(&id).await? {
-                    Some(grant) if grant.holders.contains(&service) => inner.withdraw(grant, &service).await.map(Some),
+                    Some(grant) if grant.holders.contains(&service) => {
+                        inner.withdraw(grant, &service, &actor).await.map(Some)
+                    }
                     Some(_) | None => Ok(None),
                 }
             };
@@ -108,6 +111,11 @@ impl Tokens {
     }
 }
 
+/// Who acts, for the records.
+fn named(actor: &str) -> String {
+    if actor.is_empty() { MANAGER } else { actor }.to_owned()
+}
+
 impl Inner {
     fn is_abandoned(&self, grant: &Grant) -> bool {
         let used = grant.refreshed.unwrap_or(grant.submitted);
@@ -121,14 +129,14 @@ impl Inner {
         Ok(at_issuer)
     }
 
-    async fn withdraw(&self, mut grant: Grant, service: &ServiceName) -> Result<Revocation, TokenFailure> {
-        let (id, actor) = (grant.id.clone(), grant.owner.as_str().to_owned());
+    async fn withdraw(&self, mut grant: Grant, service: &ServiceName, actor: &str) -> Result<Revocation, TokenFailure> {
+        let id = grant.id.clone();
         let mut others = grant.holders.clone();
         others.remove(service);
         let at_issuer = if others.is_empty() {
-            self.finish(grant, &actor).await?
+            self.finish(grant, actor).await?
         } else {
-            let at_issuer = self.give_back(grant.clone(), &actor).await;
+            let at_issuer = self.give_back(grant.clone(), actor).await;
             self.forget(&id);
             grant.token = Secret::default();
             grant.state = GrantState::SignInAgain(format!("it was revoked through the service {service}"));

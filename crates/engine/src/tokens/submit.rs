@@ -90,7 +90,7 @@ impl Tokens {
         let submitted = self.submit(owner, namespace, service, token, bearer, true).await?;
         for former in self.0.held_by(service).await? {
             if former.id != submitted.id {
-                self.release(&former.id, service).await?;
+                self.release(&former.id, service, owner.as_str()).await?;
             }
         }
         Ok(submitted)

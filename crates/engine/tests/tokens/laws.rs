@@ -68,14 +68,14 @@ async fn happen(world: &World, tokens: &Tokens, given: &[Secret], held: &mut Hel
         Event::Release(number) | Event::Abandon(number) => {
             for id in held.get(number).cloned().into_iter().flatten() {
                 let done = match event {
-                    Event::Release(_) => tokens.release(&id, &name(*number)).await,
+                    Event::Release(_) => tokens.release(&id, &name(*number), "").await,
                     _ => tokens.abandon(&id, &name(*number)).await,
                 };
                 told = format!("{done:?}");
             }
             held.remove(number);
         }
-        Event::Revoke(number) => told = format!("{:?}", tokens.revoke(&name(*number)).await),
+        Event::Revoke(number) => told = format!("{:?}", tokens.revoke(&name(*number), "").await),
         Event::Time(seconds) => world.clock.advance(*seconds),
         Event::Down(down) => world.issuers.set_down(*down),
         Event::Store(works) => world.vault.behave(if *works { Conduct::Stores } else { Conduct::Fails }),

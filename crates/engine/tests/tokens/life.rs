@@ -55,16 +55,17 @@ async fn two_services_share_a_token_and_the_last_one_ends_it() {
     assert_eq!(first, second);
     assert_eq!(world.issuers.refreshes(), 1);
 
-    tokens.release(&first.id, &service("one")).await.expect("released");
-    tokens.release(&first.id, &service("one")).await.expect("twice does no harm");
+    tokens.release(&first.id, &service("one"), "alice").await.expect("released");
+    tokens.release(&first.id, &service("one"), "alice").await.expect("twice does no harm");
     assert_eq!(world.issuers.revocations(), 0);
     world.clock.advance(LIFETIME);
     tokens.mint(&first.id).await.expect("the other one has it still");
     assert_eq!(tokens.by_holder(&service("one")).await.expect("an answer"), []);
     assert_eq!(tokens.by_holder(&service("two")).await.expect("an answer").len(), 1);
 
-    tokens.release(&first.id, &service("two")).await.expect("released");
+    tokens.release(&first.id, &service("two"), "alice").await.expect("released");
     assert_eq!(world.issuers.revocations(), 1);
+    assert_eq!(world.revoked_by().await, "alice");
     assert_eq!(tokens.mint(&first.id).await, Err(TokenFailure::Unknown(first.id.clone())));
     assert_eq!(world.stored(&first.id).await, None);
     assert!(matches!(submit(&tokens, "one", &given).await, Err(TokenFailure::NotAccepted(_))));
@@ -199,18 +200,19 @@ async fn a_token_that_is_revoked_is_good_nowhere() {
     let grant = submit(&tokens, "one", &given).await.expect("a good token");
     submit(&tokens, "two", &given).await.expect("a good token");
 
-    let revoked = tokens.revoke(&service("one")).await.expect("revoked");
+    let revoked = tokens.revoke(&service("one"), "cluster_admin").await.expect("revoked");
     assert_eq!(revoked.len(), 1);
     assert_eq!(revoked[0].at_issuer, AtIssuer::Revoked);
+    assert_eq!(world.revoked_by().await, "cluster_admin", "not the owner, for whom it was done");
     assert_eq!(revoked[0].others.iter().map(ServiceName::as_str).collect::<Vec<_>>(), ["two"]);
     let Err(TokenFailure::SignInAgain(why)) = tokens.mint(&grant.id).await else { panic!("it is of no use") };
     assert!(why.contains("revoked through the service one"), "{why}");
     assert!(world.stored(&grant.id).await.is_some_and(|grant| grant.token.is_blank()));
 
-    let revoked = tokens.revoke(&service("two")).await.expect("revoked");
+    let revoked = tokens.revoke(&service("two"), "alice").await.expect("revoked");
     assert_eq!((revoked[0].at_issuer.clone(), revoked[0].others.len()), (AtIssuer::Unneeded, 0));
     assert_eq!(world.stored(&grant.id).await, None);
-    assert_eq!(tokens.revoke(&service("two")).await, Ok(Vec::new()));
+    assert_eq!(tokens.revoke(&service("two"), "alice").await, Ok(Vec::new()));
     assert_eq!(world.acts().await.iter().filter(|act| *act == "token-revoked ok").count(), 1);
 }
 
@@ -220,9 +222,10 @@ async fn a_token_is_forgotten_though_its_issuer_is_down() {
     let tokens = world.tokens();
     let grant = submit(&tokens, "one", &world.issuers.sign_in("alice")).await.expect("a good token");
     world.issuers.set_down(true);
-    tokens.release(&grant.id, &service("one")).await.expect("released");
+    tokens.release(&grant.id, &service("one"), "").await.expect("released");
     assert_eq!(world.stored(&grant.id).await, None);
     assert!(world.acts().await.last().is_some_and(|act| act.contains("cannot be reached")));
+    assert_eq!(world.revoked_by().await, "manager", "nobody asked for it");
 }
 
 #[tokio::test]

@@ -118,6 +118,13 @@ impl World {
     }
 
     /// Acts and outcomes, the oldest first.
+    /// Who did it, when a token was last revoked.
+    async fn revoked_by(&self) -> String {
+        let records = self.audit.recent(usize::MAX).await.expect("memory does not fail");
+        let revoked = records.into_iter().find(|record| record.act == "token-revoked");
+        revoked.map(|record| record.actor).unwrap_or_default()
+    }
+
     async fn acts(&self) -> Vec<String> {
         let records = self.audit.recent(usize::MAX).await.expect("memory does not fail");
         for record in &records {

@@ -131,7 +131,7 @@ async fn its_refresh_tokens_stay_good_when_they_are_not_rotated_until_they_are_r
     }
     let tokens = mk_tokens(&idp);
     tokens.submit(&alice(), "", &service("one"), &given, None, true).await.expect("a good token");
-    let revoked = tokens.revoke(&service("one")).await.expect("revoked");
+    let revoked = tokens.revoke(&service("one"), "alice").await.expect("revoked");
     assert_eq!(revoked[0].at_issuer, oscar_engine::tokens::AtIssuer::Revoked);
     assert_eq!(post(&idp, "/token", &form).await.1["error"], "invalid_grant");
 }

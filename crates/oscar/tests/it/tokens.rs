@@ -137,10 +137,10 @@ async fn services_share_a_token_that_is_tried_once_and_the_last_one_ends_it() {
     }
     assert_eq!(world.refreshes().await, 1);
 
-    world.tokens.release(&grant.id, &service("one")).await.expect("released");
+    world.tokens.release(&grant.id, &service("one"), "alice").await.expect("released");
     world.mint_later(&grant.id).await.expect("the other service has it still");
     let last = world.stored(&grant.id).await;
-    world.tokens.release(&grant.id, &service("two")).await.expect("released");
+    world.tokens.release(&grant.id, &service("two"), "alice").await.expect("released");
     assert!(matches!(world.tokens.mint(&grant.id).await, Err(TokenFailure::Unknown(_))));
     assert!(!world.use_elsewhere(&last), "it is revoked at the issuer");
 }
@@ -165,7 +165,7 @@ async fn a_token_that_is_revoked_ends_its_own_session_only() {
     let grant = world.submit("one", &ending).await.expect("a good token");
     let other = world.submit("two", &staying).await.expect("a good token");
     let last = world.stored(&grant.id).await;
-    let revoked = world.tokens.revoke(&service("one")).await.expect("revoked");
+    let revoked = world.tokens.revoke(&service("one"), "alice").await.expect("revoked");
     assert_eq!(revoked.len(), 1);
     assert_eq!((&revoked[0].at_issuer, revoked[0].others.len()), (&AtIssuer::Revoked, 0));
     assert!(!world.use_elsewhere(&last));

@@ -73,7 +73,7 @@ impl Mint for SimMint {
         Ok(Submitted { grant, warning: None })
     }
 
-    async fn release(&self, grant: &str, service: &ServiceName) {
+    async fn release(&self, grant: &str, service: &ServiceName, _actor: &str) {
         self.drop_holder(grant, service);
     }
 
@@ -81,7 +81,7 @@ impl Mint for SimMint {
         self.drop_holder(grant, service);
     }
 
-    async fn revoke(&self, _service: &ServiceName) -> Result<(), String> {
+    async fn revoke(&self, _service: &ServiceName, _actor: &str) -> Result<(), String> {
         Ok(())
     }
 
