@@ -1,5 +1,7 @@
 //! The program as its users know it: what it prints, what it changes, how it ends.
 
+#[path = "cli/examples.rs"]
+mod examples;
 #[path = "cli/federation.rs"]
 mod federation;
 #[path = "cli/go.rs"]

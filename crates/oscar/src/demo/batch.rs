@@ -9,15 +9,7 @@ use super::story::Story;
 use super::{PATIENCE, Scene, Trouble, read};
 
 /// Turns a picture in the plain PPM format grey, with what every machine has.
-const GRAY: &str = r#"#!/bin/sh
-name=$(basename "$INPUT_FILE_PATH")
-awk 'NR <= 3 { print; next }
-  { for (i = 1; i + 2 <= NF; i += 3) {
-      grey = int(0.299 * $i + 0.587 * $(i + 1) + 0.114 * $(i + 2) + 0.5)
-      printf "%d %d %d ", grey, grey, grey }
-    print "" }' "$INPUT_FILE_PATH" > "$TMP_OUTPUT_DIR/$name"
-echo "$name is grey now"
-"#;
+const GRAYIFY: &str = include_str!("../../../../examples/grayify/grayify.sh");
 
 const COLOURS: [(&str, &str); 5] =
     [("red", "255 0 0"), ("green", "0 255 0"), ("blue", "0 0 255"), ("orange", "255 165 0"), ("violet", "238 130 238")];
@@ -26,7 +18,7 @@ impl Scene {
     pub(super) async fn process_a_batch(&self, story: &Story) -> Result<(), Trouble> {
         story.step("Alice uploads five pictures to her own cluster, and a service turns them grey");
         let service = json!({
-            "name": "gray", "image": "none", "cpu": "0.1", "memory": "64Mi", "script": GRAY,
+            "name": "gray", "image": "none", "cpu": "0.1", "memory": "64Mi", "script": GRAYIFY,
             "input": [{"storage_provider": "minio.default", "path": "gray/in"}],
             "output": [{"storage_provider": "minio.default", "path": "gray/out"}],
         });
