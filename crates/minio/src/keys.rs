@@ -162,4 +162,4 @@ impl Inner {
 }
 
 /// How the names of jobs' keys begin.
-const JOB_KEYS: &str = "OSCAR";
+pub(crate) const JOB_KEYS: &str = "OSCAR";

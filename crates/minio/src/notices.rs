@@ -9,6 +9,7 @@ use oscar_model::identity::Owner;
 
 use crate::error::Trouble;
 use crate::inbox::{self, Arrived};
+use crate::keys::JOB_KEYS;
 use crate::moves::STAGED_METADATA;
 use crate::owners::check_bucket;
 use crate::store::{Inner, MinioStore};
@@ -80,7 +81,8 @@ impl Inner {
             arrived.mark = Some(format!("{job}\n{staged}"));
             arrived.record.source_ip.clear();
         }
-        if arrived.mark.is_some() || arrived.record.principal.is_empty() {
+        let by_job = arrived.record.principal.starts_with(JOB_KEYS);
+        if arrived.mark.is_some() || by_job || arrived.record.principal.is_empty() {
             let known = self.known().get(&arrived.bucket).map(|bucket| bucket.owner.clone());
             let owner = match known {
                 Some(owner) => Some(owner),

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use oscar_engine::ports::StoreError;
 use oscar_engine::ports::buckets::{
-    Bucket, Buckets, Grant, Keys, Move, Object, Page, Presign, STAGING_BUCKET, Subscription,
+    Bucket, Buckets, Grant, Keys, Move, Object, Page, Presign, STAGING_BUCKET, Subscription, Verb,
 };
 use oscar_model::identity::{Owner, Subject};
 use oscar_model::service::Visibility;
@@ -169,14 +169,24 @@ impl Buckets for MinioStore {
         self.inner.revoke_key(access_key).await
     }
 
-    async fn presign(&self, request: &Presign) -> Result<String, StoreError> {
+    async fn presign(&self, signer: &Owner, request: &Presign) -> Result<String, StoreError> {
         check_bucket(&request.bucket)?;
         check_key(&request.key)?;
-        let Inner { wire, root, region, .. } = &*self.inner;
+        let Inner { wire, region, .. } = &*self.inner;
+        // MinIO also listens to headers that were not signed, and one of them turns an upload into a
+        // copy of whatever the signer may read: the key must open nothing else.
+        let keys = match signer {
+            user @ Owner::User(_) => self.user_keys(user).await?,
+            Owner::Admin => {
+                let verbs = vec![if request.upload { Verb::Write } else { Verb::Read }];
+                let grant = Grant { bucket: request.bucket.clone(), prefix: request.key.clone(), verbs };
+                self.scoped_key(&[grant], self.inner.clock.now() + request.valid_for).await?
+            }
+        };
         let bucket =
             rusty_s3::Bucket::new(wire.endpoint().clone(), UrlStyle::Path, request.bucket.clone(), region.clone());
         let bucket = bucket.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        let credentials = Credentials::new(&root.access_key, root.secret_key.expose());
+        let credentials = Credentials::new(&keys.access_key, keys.secret_key.expose());
         let content_type = request.content_type.as_deref().filter(|text| !text.is_empty());
         let url = if request.upload {
             let mut put = PutObject::new(&bucket, Some(&credentials), &request.key);

@@ -118,7 +118,16 @@ pub(crate) fn remove_empty(batch: &mut Batch<'_>, caller: &Caller, name: &str) -
     if objects > 0 {
         return Err(Refusal::BucketNotEmpty.into());
     }
+    if entry.from_service.is_some() || is_watched(batch, name)? {
+        // Somebody else could make one of this name, and the service would write into that.
+        return Err(Refusal::BucketInUse.into());
+    }
     bury(batch, name)
+}
+
+fn is_watched(batch: &Batch<'_>, name: &str) -> Result<bool, Failure> {
+    let mut watched = batch.sql.prepare_cached("SELECT 1 FROM subscriptions WHERE bucket = ?1")?;
+    Ok(watched.exists([name])?)
 }
 
 /// From here on nobody reaches it; what is in it is cleared away bit by bit.

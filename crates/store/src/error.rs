@@ -67,6 +67,8 @@ pub(crate) enum Refusal {
     /// True when it is the caller's own.
     BucketExists(bool),
     BucketNotEmpty,
+    /// A service waits for what is put into it, or it was made for one.
+    BucketInUse,
     BadBucketName,
     /// A condition of the request (`If-Match`, …) does not hold.
     Condition,
@@ -100,7 +102,7 @@ impl Refusal {
             Self::Store(error) => error,
             Self::NoSuchBucket | Self::NoSuchKey | Self::NoSuchUpload => StoreError::NotFound,
             Self::BucketExists(_) => StoreError::AlreadyExists,
-            Self::Condition | Self::Changed | Self::BucketNotEmpty => StoreError::Conflict,
+            Self::Condition | Self::Changed | Self::BucketNotEmpty | Self::BucketInUse => StoreError::Conflict,
             Self::Denied => StoreError::Forbidden("the key does not allow it".to_owned()),
             Self::TooLarge => StoreError::Full("it is larger than an object may be".to_owned()),
             Self::BadBucketName => StoreError::Forbidden("this is no name for a bucket".to_owned()),

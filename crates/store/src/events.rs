@@ -1,10 +1,12 @@
 //! The outbox: an object and its events become visible in the same commit.
 
 use oscar_engine::ports::buckets::ObjectEvent;
+use oscar_model::identity::Owner;
 use rusqlite::{Connection, params};
 
-use crate::access::Caller;
+use crate::access::{Caller, Kind};
 use crate::listing::to_key;
+use crate::object_changes::bucket_named;
 use crate::object_reads::{ObjectRow, version_name};
 use crate::record::{EventRecord, from_millis, from_text, to_text};
 use crate::writer::{Batch, Failure};
@@ -34,12 +36,21 @@ pub(crate) fn emit(
     if services.is_empty() {
         return Ok(());
     }
+    // What a job leaves belongs to the owner of the place where it leaves it.
+    let principal = match &origin.caller.kind {
+        Kind::Scoped(_) => match bucket_named(batch, bucket)?.map(|entry| entry.door.owner) {
+            Some(Owner::User(subject)) => subject.as_str().to_owned(),
+            // Without a word the owner of the service has made it.
+            Some(Owner::Admin) | None => String::new(),
+        },
+        Kind::Manager | Kind::Root | Kind::User(_) => origin.caller.principal.clone(),
+    };
     let record = to_text(&EventRecord {
         bytes: object.bytes,
         etag: object.etag.clone(),
         content_type: object.about.content_type.clone().unwrap_or_default(),
         metadata: object.about.metadata.clone(),
-        principal: origin.caller.principal.clone(),
+        principal,
         source_ip: origin.source_ip.clone(),
         time: object.modified,
     });

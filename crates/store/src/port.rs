@@ -140,11 +140,17 @@ impl Buckets for Store {
         self.change(move |batch| key_changes::revoke(batch, &access_key)).await
     }
 
-    async fn presign(&self, request: &Presign) -> Result<String, StoreError> {
+    async fn presign(&self, signer: &Owner, request: &Presign) -> Result<String, StoreError> {
         names::check_key(&request.key).map_err(Refusal::into_store_error)?;
-        let key = self.directory().keys.get(crate::store::MANAGER_KEY).cloned();
-        let secret = key.as_ref().and_then(|key| key.secret.as_ref()).ok_or(StoreError::NotFound)?;
-        presign::address(&self.inner.endpoint, &self.inner.region, secret, request)
+        let keys = match signer {
+            user @ Owner::User(_) => self.user_keys(user).await?,
+            Owner::Admin => {
+                let key = self.directory().keys.get(crate::store::MANAGER_KEY).cloned();
+                let secret_key = key.and_then(|key| key.secret.clone()).ok_or(StoreError::NotFound)?;
+                Keys { access_key: crate::store::MANAGER_KEY.to_owned(), secret_key }
+            }
+        };
+        presign::address(&self.inner.endpoint, &self.inner.region, &keys, request)
     }
 
     async fn subscribe(&self, subscription: &Subscription) -> Result<(), StoreError> {

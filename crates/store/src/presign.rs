@@ -1,21 +1,18 @@
 //! Addresses that let their holder do one thing without a key.
 
 use oscar_engine::ports::StoreError;
-use oscar_engine::ports::buckets::Presign;
-use oscar_model::secret::Secret;
+use oscar_engine::ports::buckets::{Keys, Presign};
 use rusty_s3::actions::{GetObject, PutObject, S3Action as _};
 use rusty_s3::{Bucket, Credentials, UrlStyle};
 
-use crate::store::MANAGER_KEY;
-
-/// Signed by the manager's own key, for the address that clients use.
-pub(crate) fn address(endpoint: &str, region: &str, secret: &Secret, wanted: &Presign) -> Result<String, StoreError> {
+/// For the address that clients use.
+pub(crate) fn address(endpoint: &str, region: &str, keys: &Keys, wanted: &Presign) -> Result<String, StoreError> {
     let unusable =
         |cause: String| StoreError::Unavailable(format!("the address of the object store is unusable: {cause}"));
     let endpoint = endpoint.parse().map_err(|_| unusable(endpoint.to_owned()))?;
     let bucket = Bucket::new(endpoint, UrlStyle::Path, wanted.bucket.clone(), region.to_owned())
         .map_err(|error| unusable(error.to_string()))?;
-    let credentials = Credentials::new(MANAGER_KEY, secret.expose());
+    let credentials = Credentials::new(&keys.access_key, keys.secret_key.expose());
     let content_type = wanted.content_type.as_deref().filter(|text| !text.is_empty());
     let url = if wanted.upload {
         let mut put = PutObject::new(&bucket, Some(&credentials), &wanted.key);

@@ -1,11 +1,12 @@
 //! Beginning an attempt: its keys, and what it is told.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use oscar_model::identity::Owner;
 use oscar_model::job::admission::Waiting;
-use oscar_model::job::{Event, Job, JobName, Phase};
+use oscar_model::job::{Event, Job, JobName, Phase, Source};
 use oscar_model::service::{Definition, Service, Visibility};
 
 use super::dispatch::unavailable;
@@ -13,7 +14,7 @@ use super::{Dispatcher, Held, run_of};
 use crate::ports::StoreError;
 use crate::ports::buckets::{Bucket, Grant, Keys, STAGING_BUCKET, Verb};
 use crate::ports::runtime::{Order, Outputs, RunId, RuntimeError, StoreAccess};
-use crate::storage::per_user;
+use crate::storage::{Wanted, per_user};
 
 /// With this annotation outputs go straight to their place: nothing is staged, and a repeated
 /// attempt may write again what a former one wrote.
@@ -138,8 +139,12 @@ impl Dispatcher {
 
     /// A key that opens what this attempt needs of the cluster's own store and nothing else.
     async fn keys_for(&self, job: &Job, run: &RunId, definition: &Definition) -> Result<Option<Keys>, KeyTrouble> {
-        let mut grants = self.read_grants(job).await?;
+        let mut grants = self.read_grants(job, definition).await?;
         grants.extend(write_grants(run, definition, job.input.as_ref().map(|input| input.bucket.as_str())));
+        for grant in grants.iter().filter(|grant| grant.bucket != STAGING_BUCKET && grant.verbs.contains(&Verb::Write))
+        {
+            self.still_theirs(job, &grant.bucket).await?;
+        }
         if grants.is_empty() {
             return Ok(None);
         }
@@ -149,21 +154,54 @@ impl Dispatcher {
     }
 
     /// An input is read on behalf of whoever asked: nobody gets at another's objects by naming
-    /// them in an event.
-    async fn read_grants(&self, job: &Job) -> Result<Vec<Grant>, KeyTrouble> {
+    /// them in an event. The token of a service opens the buckets of that service alone: whoever
+    /// holds it is not its owner.
+    async fn read_grants(&self, job: &Job, definition: &Definition) -> Result<Vec<Grant>, KeyTrouble> {
         let Some(input) = &job.input else { return Ok(Vec::new()) };
-        let bucket = self.buckets.get(&input.bucket).await.map_err(KeyTrouble::Store)?;
-        let reader = job.payer();
-        let is_upload = matches!(job.source, oscar_model::job::Source::Upload { .. });
-        match bucket {
-            Some(bucket) if is_upload || may_read(&bucket, reader) => {
-                let verbs = vec![Verb::Read];
-                Ok(vec![Grant { bucket: input.bucket.clone(), prefix: input.key.clone(), verbs }])
-            }
-            Some(_) => Err(KeyTrouble::NotTheirs(format!("{reader} may not read the bucket {}", input.bucket))),
-            // The supervisor says that it is not there.
-            None => Ok(Vec::new()),
+        let refused =
+            |reader: &str| Err(KeyTrouble::NotTheirs(format!("{reader} may not read the bucket {}", input.bucket)));
+        if input.bucket == STAGING_BUCKET {
+            return refused("nobody");
         }
+        // The supervisor says that it is not there.
+        let bucket = self.buckets.get(&input.bucket).await.map_err(KeyTrouble::Store)?;
+        let Some(bucket) = bucket else { return Ok(Vec::new()) };
+        if !matches!(job.source, Source::Upload { .. }) {
+            match &job.submitter {
+                None if !Wanted::of(definition).buckets.contains_key(&input.bucket) => {
+                    return refused("the token of this service");
+                }
+                _ if !may_read(&bucket, job.payer()) => return refused(&job.payer().to_string()),
+                _ => {}
+            }
+        }
+        let verbs = vec![Verb::Read];
+        Ok(vec![Grant { bucket: input.bucket.clone(), prefix: input.key.clone(), verbs }])
+    }
+
+    /// A bucket may have been removed since the service was deployed, and another one made under
+    /// its name by somebody else.
+    async fn still_theirs(&self, job: &Job, bucket: &str) -> Result<(), KeyTrouble> {
+        match self.buckets.get(bucket).await.map_err(KeyTrouble::Store)? {
+            Some(there) if there.owner != job.owner => {
+                Err(KeyTrouble::NotTheirs(format!("the bucket {bucket} belongs to somebody else now")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The first of its outputs' buckets that is somebody else's, as a sentence.
+    pub(super) async fn strange_target(&self, job: &Job) -> Result<Option<String>, StoreError> {
+        let targets: BTreeSet<_> =
+            job.outputs.iter().filter(|output| output.staged.is_some()).map(|output| &output.bucket).collect();
+        for bucket in targets {
+            match self.still_theirs(job, bucket).await {
+                Ok(()) => {}
+                Err(KeyTrouble::NotTheirs(sentence)) => return Ok(Some(sentence)),
+                Err(KeyTrouble::Store(error)) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     /// Ends the part that an attempt had in the store and in the runtime, then stores the event.

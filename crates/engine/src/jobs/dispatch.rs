@@ -221,6 +221,8 @@ impl Dispatcher {
                 self.close_attempt(job, Event::Vanish { attempt, reason }).await
             }
             Observed::Vanished { began } => {
+                // Its supervisor may have been started and not have come so far.
+                self.fence(&run_of(job)).await?;
                 let running = if began { self.advance(job, Event::Running { attempt }).await? } else { None };
                 let reason = "it ended without a result: it was killed, or the machine was restarted".to_owned();
                 self.close_attempt(running.as_ref().unwrap_or(job), Event::Vanish { attempt, reason }).await

@@ -58,6 +58,10 @@ impl Dispatcher {
         let moves: Vec<_> = job.outputs.iter().filter_map(|output| move_of(job, output)).collect();
         // From here on the attempt can write nothing that would not be looked at.
         self.revoke(&job.access_key).await?;
+        if let Some(sentence) = self.strange_target(job).await? {
+            let reason = format!("its outputs cannot be put in their place: {sentence}");
+            return self.close_attempt(job, Event::Fail { attempt, exit_code: Some(0), reason }).await;
+        }
         if !moves.is_empty() {
             match self.buckets.commit(&moves).await {
                 Ok(()) => {}

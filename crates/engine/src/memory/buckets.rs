@@ -258,7 +258,7 @@ impl Buckets for MemoryBuckets {
         self.strike("revoke", When::After)
     }
 
-    async fn presign(&self, request: &Presign) -> Result<String, StoreError> {
+    async fn presign(&self, _signer: &Owner, request: &Presign) -> Result<String, StoreError> {
         let headers: Vec<_> = request.headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let signed = if headers.is_empty() { String::new() } else { format!("?{}", headers.join("&")) };
         Ok(format!("memory://{}/{}{signed}", request.bucket, request.key))

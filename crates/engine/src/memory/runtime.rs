@@ -85,6 +85,11 @@ impl MemoryRuntime {
         self.finish(id, ended);
     }
 
+    /// Whether nothing of it can begin any more.
+    pub fn was_fenced(&self, id: &RunId) -> bool {
+        self.state().fenced.contains(id)
+    }
+
     /// It ends without saying how.
     pub fn vanish(&self, id: &RunId) {
         let began = self.state().runs.get(id).is_some_and(|run| run.seen == Observed::Running);

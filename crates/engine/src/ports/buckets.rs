@@ -70,8 +70,8 @@ pub trait Buckets: Send + Sync {
     async fn revoke(&self, access_key: &str) -> Result<(), StoreError>;
 
     /// An address that lets its holder do one thing without a key, and only with the headers
-    /// that it was signed for.
-    async fn presign(&self, request: &Presign) -> Result<String, StoreError>;
+    /// that it was signed for. It is good by the right of `signer`, and what comes by it is his.
+    async fn presign(&self, signer: &Owner, request: &Presign) -> Result<String, StoreError>;
 
     async fn subscribe(&self, subscription: &Subscription) -> Result<(), StoreError>;
 

@@ -97,8 +97,13 @@ impl Manager {
         if !faults.is_empty() {
             return Err(Failure::Invalid(faults));
         }
-        self.usable_bucket(principal, &request.bucket).await?;
-        Ok(self.store()?.presign(request).await?)
+        let bucket = self.usable_bucket(principal, &request.bucket).await?;
+        let signer = match principal {
+            Principal::Admin => Owner::Admin,
+            Principal::User(user) => Owner::User(user.subject.clone()),
+            Principal::ServiceToken(_) => bucket.owner,
+        };
+        Ok(self.store()?.presign(&signer, request).await?)
     }
 
     /// The caller's own keys of the cluster's store.

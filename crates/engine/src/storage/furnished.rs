@@ -119,7 +119,8 @@ impl Furnished {
         let used = |bucket: &str| {
             others.iter().any(|entry| match entry {
                 Entry::Good(stored) => Wanted::of(&stored.service.definition).buckets.contains_key(bucket),
-                Entry::Broken { .. } => false,
+                // What it needs is not known.
+                Entry::Broken { .. } => true,
             })
         };
         for name in wanted.buckets.keys().filter(|name| !used(name)) {

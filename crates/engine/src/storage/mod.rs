@@ -10,7 +10,7 @@ mod wanted;
 pub use buckets::BucketWish;
 pub use furnished::Furnished;
 pub(crate) use own_store::force_own_store;
-use wanted::Wanted;
+pub(crate) use wanted::Wanted;
 
 use oscar_model::fault::{Faults, quoted};
 use oscar_model::identity::Owner;

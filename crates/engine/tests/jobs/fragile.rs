@@ -206,8 +206,8 @@ impl Buckets for Fragile<MemoryBuckets> {
     async fn revoke(&self, access_key: &str) -> Result<(), StoreError> {
         self.fuse.stored(self.inner.revoke(access_key)).await
     }
-    async fn presign(&self, request: &Presign) -> Result<String, StoreError> {
-        self.fuse.stored(self.inner.presign(request)).await
+    async fn presign(&self, signer: &Owner, request: &Presign) -> Result<String, StoreError> {
+        self.fuse.stored(self.inner.presign(signer, request)).await
     }
     async fn subscribe(&self, subscription: &Subscription) -> Result<(), StoreError> {
         self.fuse.stored(self.inner.subscribe(subscription)).await

@@ -9,6 +9,7 @@ use oscar_engine::memory::When;
 use oscar_engine::ports::buckets::{Buckets as _, Subscription, Uploads as _, Verb};
 use oscar_engine::ports::jobs::Jobs as _;
 use oscar_engine::ports::runtime::{Exit, Runtime as _};
+use oscar_model::identity::Principal;
 use oscar_model::job::{MOST_ATTEMPTS, Need, Phase};
 use oscar_model::quantity::Quantity;
 
@@ -242,6 +243,7 @@ async fn what_an_attempt_of_before_says_is_not_listened_to() {
     let former = world.order(&run(&job, 1));
     world.runtime.vanish(&run(&job, 1));
     dispatcher.step().await.expect("ok");
+    assert!(world.runtime.was_fenced(&run(&job, 1)), "its supervisor may be on its way");
     world.wait(Duration::from_secs(1));
     dispatcher.step().await.expect("ok");
     assert_eq!(world.job(&job).await.attempt, 2);
@@ -274,6 +276,54 @@ async fn nobody_reads_the_bucket_of_another_by_naming_it_in_an_event() {
     assert!(world.buckets.opens(key, "of-bob", "in/a", Verb::Read));
     assert!(!world.buckets.opens(key, "of-bob", "other", Verb::Read));
     assert_eq!(dispatcher.held().cores, 1000, "the refused one holds nothing");
+}
+
+#[tokio::test]
+async fn the_token_of_a_service_opens_no_more_than_its_buckets() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    let dispatcher = world.started().await;
+    let token = Principal::ServiceToken(name("a"));
+    let mut jobs = Vec::new();
+    // Her own, but not this service's; the outputs of others; what the service writes to.
+    for bucket in ["inbox", "oscar-staging", "results"] {
+        jobs.push(dispatcher.submit(&token, reading("a", bucket)).await.expect("submitted").name);
+    }
+    dispatcher.step().await.expect("ok");
+    for job in &jobs[..2] {
+        let job = world.job(job).await;
+        assert_eq!(job.phase, Phase::Failed);
+        assert!(job.reason().contains("may not read the bucket"), "{}", job.reason());
+    }
+    let started: Vec<_> = world.runtime.orders().into_iter().map(|order| order.run.job).collect();
+    assert_eq!(started, jobs[2..]);
+}
+
+#[tokio::test]
+async fn nothing_is_written_to_a_bucket_that_has_become_somebody_elses() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    world
+        .serve("direct", |definition| {
+            definition.annotations.insert("oscar.grycap/outputs".to_owned(), "direct".to_owned());
+        })
+        .await;
+    let dispatcher = world.started().await;
+    let job = dispatcher.submit(&user("alice"), call("a")).await.expect("submitted").name;
+    dispatcher.step().await.expect("ok");
+    world.buckets.remove("results").await.expect("removed");
+    world.ensure_bucket("results", "bob").await;
+    world.succeed(&run(&job, 1));
+    dispatcher.step().await.expect("ok");
+    let direct = dispatcher.submit(&user("alice"), call("direct")).await.expect("submitted").name;
+    dispatcher.step().await.expect("ok");
+    for name in [&job, &direct] {
+        let job = world.job(name).await;
+        assert_eq!(job.phase, Phase::Failed);
+        assert!(job.reason().contains("the bucket results belongs to somebody else now"), "{}", job.reason());
+    }
+    assert!(world.buckets.moved().is_empty());
+    assert_eq!(world.buckets.content("results", &format!("a/{job}.txt")), None);
 }
 
 #[tokio::test]

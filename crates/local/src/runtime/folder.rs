@@ -145,7 +145,8 @@ impl AttemptFolder {
 
     fn result(&self) -> io::Result<Option<AttemptResult>> {
         match fs::read(self.file("result.json")) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(io::Error::other),
+            // One that cannot be read was torn by a power cut, and tells nothing.
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -186,7 +187,7 @@ impl AttemptFolder {
     /// Blocks until the supervisor has ended.
     pub(super) fn wait_for_lock(&self) -> io::Result<()> {
         let lock = File::open(self.file("lock"))?;
-        lock.lock()
+        lock.lock_shared()
     }
 
     fn pid(&self) -> Option<Pid> {
@@ -200,9 +201,9 @@ impl AttemptFolder {
     }
 }
 
-/// Whether another process has the lock.
+/// Whether a supervisor has the lock. Others who look at the same time are none: they share it.
 fn is_held(lock: &File) -> io::Result<bool> {
-    match lock.try_lock() {
+    match lock.try_lock_shared() {
         Ok(()) => lock.unlock().map(|()| false),
         Err(TryLockError::WouldBlock) => Ok(true),
         Err(TryLockError::Error(error)) => Err(error),
@@ -216,7 +217,10 @@ fn private_file(path: &Path) -> io::Result<File> {
 /// A small file with other content; whoever reads meanwhile gets the one or the other.
 pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("new");
-    private_file(&draft)?.write_all(content)?;
+    let mut file = private_file(&draft)?;
+    file.write_all(content)?;
+    // Else a power cut could leave the name without the content.
+    file.sync_all()?;
     fs::rename(draft, path)
 }
 

@@ -178,15 +178,44 @@ async fn an_address_lets_its_holder_do_one_thing() {
         valid_for: Duration::from_mins(1),
     };
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let upload = scene.store.presign(&wanted).await.expect("an address");
+    let upload = scene.store.presign(&Owner::Admin, &wanted).await.expect("an address");
     let bare = http.put(&upload).body("signed").send().await.expect("an answer");
     assert!(bare.status().is_client_error(), "a header is missing, and it is {}", bare.status());
     let put = http.put(&upload).header("x-amz-meta-colour", "red").body("signed");
     assert_eq!(put.send().await.expect("an answer").status(), 200);
     let other = http.get(&upload).header("x-amz-meta-colour", "red");
     assert_eq!(other.send().await.expect("an answer").status(), 403);
-    let download =
-        scene.store.presign(&Presign { upload: false, headers: BTreeMap::new(), ..wanted }).await.expect("an address");
+    let download = scene
+        .store
+        .presign(&Owner::Admin, &Presign { upload: false, headers: BTreeMap::new(), ..wanted })
+        .await
+        .expect("an address");
     let answer = http.get(&download).send().await.expect("an answer");
     assert_eq!(answer.text().await.expect("a body"), "signed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_for_an_upload_copies_nothing() {
+    let scene = require!(Scene::start().await);
+    let (ada, bob) = (user("ada@x"), user("bob@x"));
+    scene.store.ensure(&mk_bucket("adas", ada.clone())).await.expect("made");
+    scene.store.ensure(&mk_bucket("bobs", bob.clone())).await.expect("made");
+    let keys = scene.store.user_keys(&ada).await.expect("keys");
+    assert_eq!(scene.client.put(&keys, "adas", "secret", "hers").await, 200);
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    for signer in [&bob, &Owner::Admin] {
+        let wanted = Presign {
+            bucket: "bobs".to_owned(),
+            key: "in/x".to_owned(),
+            upload: true,
+            content_type: None,
+            headers: BTreeMap::new(),
+            valid_for: Duration::from_mins(1),
+        };
+        let upload = scene.store.presign(signer, &wanted).await.expect("an address");
+        let copy = http.put(&upload).header("x-amz-copy-source", "/adas/secret").send().await.expect("an answer");
+        assert_eq!(copy.status(), 403, "by an address of {signer}");
+        let put = http.put(&upload).body("his").send().await.expect("an answer");
+        assert_eq!(put.status(), 200, "by an address of {signer}: {}", put.text().await.unwrap_or_default());
+    }
 }

@@ -227,6 +227,13 @@ pub const CATALOGUE: &[Setting] = &[
          works here)",
     ),
     setting(
+        "job_disk",
+        "OSCAR_JOB_DISK",
+        Quantity,
+        "10Gi",
+        "what the outputs of one run may take on the disk in the local world, as in Kubernetes; 0 for no limit",
+    ),
+    setting(
         "job_network",
         "OSCAR_JOB_NETWORK",
         Text,

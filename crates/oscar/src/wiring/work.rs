@@ -192,6 +192,8 @@ fn runtime_options(
     let program = program.map_err(|cause| StartError::File { what: "finding this program".to_owned(), cause })?;
     let wish: Kind = settings.text("executor").parse().unwrap_or(Kind::Auto);
     let network = if settings.text("job_network") == "none" { Network::None } else { Network::Host };
+    let disk_bytes =
+        settings.quantity("job_disk").and_then(|most| u64::try_from(most.units()).ok()).filter(|most| *most > 0);
     let hidden = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let (sender, setup) = watch::channel(None);
     tokio::spawn(async move {
@@ -203,7 +205,7 @@ fn runtime_options(
             let _ = known.set(described.kind.to_string());
             sweep(executor).await;
         }
-        let setup = chosen.map(|executor| Setup { executor, network, hidden: vec![hidden], disk_bytes: None });
+        let setup = chosen.map(|executor| Setup { executor, network, hidden: vec![hidden], disk_bytes });
         if let Err(why) = &setup {
             tracing::error!("no job can run on this machine: {why}; `oscar doctor` says more");
         }

@@ -198,6 +198,55 @@ async fn a_hundred_megabytes_of_output_leave_a_bounded_log_with_its_end() {
 }
 
 #[tokio::test]
+async fn a_script_that_fills_its_disk_fails_alone() {
+    let scene = Scene::start(&[("OSCAR_JOB_DISK", "2Mi")]);
+    let one = "head -c 50000000 /dev/zero > \"$TMP_OUTPUT_DIR/big\"\n";
+    let many = "n=0\nwhile :; do n=$((n + 1)); head -c 65536 /dev/zero > \"$TMP_OUTPUT_DIR/$n\"; done\n";
+    for (name, script) in [("one", one), ("many", many)] {
+        scene.service(name, script).await;
+        let job = scene.submit(name, "{}").await;
+        let ended = scene.ended(name, &job).await;
+        assert_eq!((&ended["state"], &ended["attempts"]), (&json!("failed"), &json!(1)), "{ended:#}");
+        let said = format!("{} {}", ended["story"], scene.log(name, &job).await);
+        assert!(said.contains("disk") || said.contains("too large"), "{said}");
+        assert_eq!(ended["outputs"].as_array().map(Vec::len), Some(0), "{ended:#}");
+    }
+}
+
+/// Without credentials a script is a stranger to the manager and to its store.
+#[tokio::test]
+async fn a_script_that_calls_the_manager_is_a_stranger() {
+    let scene = Scene::start(&[]);
+    scene.service("private", UPPER).await;
+    scene.upload("private", "in/secret", "hidden").await;
+    scene.all_ended("private", 1).await;
+    let call = r#"exec 3<>/dev/tcp/ADDRESS; printf 'GET %s HTTP/1.0\r\n\r\n' "$path" >&3; head -n 1 <&3; exec 3>&-"#;
+    let call = call.replace("ADDRESS", &scene.manager.url.replace("http://", "").replace(':', "/"));
+    let script = format!(
+        "cat > /tmp/call <<'EOF'\nfor path in /system/services /system/jobs/private /private/in/secret /private/ \
+         /oscar-staging/; do {call}; done\nEOF\nbash /tmp/call\n"
+    );
+    scene.service("caller", &script).await;
+    let job = scene.submit("caller", "{}").await;
+    assert_eq!(scene.ended("caller", &job).await["state"], "succeeded", "{}", scene.log("caller", &job).await);
+    let said = scene.log("caller", &job).await;
+    let statuses: Vec<_> = said.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(statuses, ["401", "401", "403", "403", "403"], "{said}");
+}
+
+#[tokio::test]
+async fn a_script_that_uses_all_memory_fails_alone() {
+    let scene = Scene::start(&[]);
+    scene.service("greedy", "tail /dev/zero\n").await;
+    let job = scene.submit("greedy", "{}").await;
+    let ended = scene.ended("greedy", &job).await;
+    assert_eq!((&ended["state"], &ended["attempts"]), (&json!("failed"), &json!(1)), "{ended:#}");
+    scene.service("upper", UPPER).await;
+    let job = scene.submit("upper", "{}").await;
+    assert_eq!(scene.ended("upper", &job).await["state"], "succeeded", "the others go on");
+}
+
+#[tokio::test]
 async fn an_event_of_ten_megabytes_arrives_whole() {
     let scene = Scene::start(&[]);
     scene.service("large", "echo it has $(wc -c < \"$INPUT_FILE_PATH\") bytes\n").await;

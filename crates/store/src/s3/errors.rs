@@ -25,6 +25,10 @@ impl From<Refusal> for S3Error {
             ),
             Refusal::BucketExists(true) => Self::new(S3ErrorCode::BucketAlreadyOwnedByYou),
             Refusal::BucketExists(false) => Self::new(S3ErrorCode::BucketAlreadyExists),
+            Refusal::BucketInUse => {
+                let message = "A service uses this bucket; it goes with the service, or by the manager's API.";
+                custom("BucketInUse", StatusCode::CONFLICT, message)
+            }
             Refusal::BucketNotEmpty => {
                 say(S3ErrorCode::BucketNotEmpty, "The bucket you tried to delete is not empty".to_owned())
             }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use futures::FutureExt as _;
 use oscar_engine::ports::buckets::{Buckets as _, ObjectEvent, Presign, Subscription, Uploads as _};
 use oscar_model::identity::Owner;
+use oscar_model::service::Visibility;
 use oscar_store::Store;
 
 use crate::client::{Client, send};
@@ -94,7 +95,7 @@ async fn every_way_of_making_an_object_is_an_upload() {
         headers: std::collections::BTreeMap::new(),
         valid_for: std::time::Duration::from_mins(1),
     };
-    let url = store.presign(&wanted).await.expect("an address");
+    let url = store.presign(&Owner::Admin, &wanted).await.expect("an address");
     let body = http_body_util::Full::from("signed");
     let answer = send(served.address, http::Method::PUT, &url, None, body).await.expect("an answer");
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -102,6 +103,18 @@ async fn every_way_of_making_an_object_is_an_upload() {
     let keys: Vec<&str> = events.iter().map(|event| event.key.as_str()).collect();
     assert_eq!(keys, ["in/parts", "in/own", "in/signed ä"]);
     assert!(events.iter().all(|event| event.principal == ROOT));
+    store.set_visibility("data", Visibility::Public, &[]).await.expect("changed");
+    let ada = Owner::User(mk_subject("ada"));
+    let url = store.presign(&ada, &Presign { key: "in/hers".to_owned(), ..wanted.clone() }).await.expect("an address");
+    let put = |url: String| async move {
+        let body = http_body_util::Full::from("signed");
+        send(served.address, http::Method::PUT, &url, None, body).await.expect("an answer").status
+    };
+    assert_eq!(put(url).await, 200);
+    assert_eq!(waiting(store).await.last().map(|event| event.principal.clone()), Some("ada".to_owned()));
+    store.set_visibility("data", Visibility::Private, &[]).await.expect("changed");
+    let url = store.presign(&ada, &wanted).await.expect("an address");
+    assert_eq!(put(url).await, 403, "it is good for what she may do now");
     assert_eq!(events[1].content_type, "a/b");
 }
 

@@ -198,6 +198,12 @@ async fn users_have_their_buckets_and_those_that_were_opened_to_them() {
     assert!(names(&Owner::User(mk_subject("bob"))).await.is_empty());
     assert_eq!(names(&Owner::Admin).await, ["adas"], "the staging bucket is nobody's to see");
     assert_eq!(ada.delete("adas", "from-bob").await.status, 204);
+    let subscription = Subscription { bucket: "adas".to_owned(), prefix: "in/".to_owned(), service: "s".to_owned() };
+    served.store.subscribe(&subscription).await.expect("subscribed");
+    let in_use = ada.remove_bucket("adas").await;
+    assert_eq!(in_use.status, 409, "somebody else could make one of this name");
+    assert!(in_use.text().contains("BucketInUse"), "{}", in_use.text());
+    served.store.unsubscribe(&subscription).await.expect("unsubscribed");
     assert_eq!(ada.remove_bucket("adas").await.status, 204);
     assert_eq!(ada.put(STAGING_BUCKET, "k", "x").await.status, 403);
 }

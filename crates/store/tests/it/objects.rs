@@ -89,17 +89,17 @@ async fn an_address_is_signed_for_the_public_endpoint_and_its_content_type() {
         headers: std::collections::BTreeMap::new(),
         valid_for: std::time::Duration::from_mins(1),
     };
-    let put = served.store.presign(&mk(true, "")).await.expect("an address");
+    let put = served.store.presign(&Owner::Admin, &mk(true, "")).await.expect("an address");
     assert!(put.starts_with(&format!("{}/data/", served.url())), "{put}");
     let answer = send(served.address, Method::PUT, &put, None, http_body_util::Full::from("hello")).await;
     assert_eq!(answer.expect("an answer").status, 200);
-    let get = served.store.presign(&mk(false, "text/x-made")).await.expect("an address");
+    let get = served.store.presign(&Owner::Admin, &mk(false, "text/x-made")).await.expect("an address");
     let answer = send(served.address, Method::GET, &get, None, Empty::new()).await.expect("an answer");
     assert_eq!(
         (answer.text().as_str(), &answer.headers["content-type"]),
         ("hello", &"text/x-made".parse().expect("a type"))
     );
-    let bound = served.store.presign(&mk(true, "text/csv")).await.expect("an address");
+    let bound = served.store.presign(&Owner::Admin, &mk(true, "text/csv")).await.expect("an address");
     let answer =
         send(served.address, Method::PUT, &bound, None, http_body_util::Full::from("x")).await.expect("an answer");
     assert_eq!(answer.status, 403, "without the content type that was signed");
@@ -119,7 +119,7 @@ async fn an_address_is_only_good_with_the_headers_that_it_was_signed_for() {
         valid_for: std::time::Duration::from_mins(1),
     };
     let signed = [("cache-control", "no-cache"), ("x-amz-meta-run", "number 7"), ("x-amz-tagging", "a=1")];
-    let put = served.store.presign(&mk(true, &signed)).await.expect("an address");
+    let put = served.store.presign(&Owner::Admin, &mk(true, &signed)).await.expect("an address");
     let sent = async |url: &str, method: Method, headers: &[(&str, &str)]| {
         let body = http_body_util::Full::from("hello");
         send_with(served.address, method, url, headers, body).await.expect("an answer")
@@ -137,7 +137,7 @@ async fn an_address_is_only_good_with_the_headers_that_it_was_signed_for() {
     assert_eq!(sent(&put, Method::PUT, &all).await.status, 200);
     let stat = served.store.stat("data", "k").await.expect("asked").expect("it is there");
     assert_eq!((stat.content_type.as_str(), stat.user_metadata["run"].as_str()), ("a/b", "number 7"));
-    let get = served.store.presign(&mk(false, &[("range", "bytes=1-2")])).await.expect("an address");
+    let get = served.store.presign(&Owner::Admin, &mk(false, &[("range", "bytes=1-2")])).await.expect("an address");
     assert_eq!(sent(&get, Method::GET, &[]).await.status, 403);
     let answer = sent(&get, Method::GET, &[("range", "bytes=1-2")]).await;
     assert_eq!(

@@ -129,7 +129,7 @@ async fn a_refusal_after_a_good_signature_ends_the_connection_too() {
         headers: std::collections::BTreeMap::new(),
         valid_for: Duration::from_mins(5),
     };
-    let address = served.store.presign(&wanted).await.expect("an address");
+    let address = served.store.presign(&Owner::Admin, &wanted).await.expect("an address");
     let path = address.strip_prefix(&served.url()).expect("of this store");
     let body = mk_traps(&served, 3_000_000);
     // The checksum is wrong, which is known at the end of the body; the other header was not
