@@ -216,7 +216,7 @@ impl Sandbox for MachineSandbox<'_> {
             Ok(Ended::TimedOut) => Ok(Exit::TimedOut),
             Ok(Ended::OutOfMemory) => Ok(Exit::OutOfMemory),
             Ok(Ended::Cancelled) => Ok(Exit::Cancelled),
-            Ok(ended @ Ended::DiskFull) => Err(SandboxError(ended.to_string())),
+            Ok(Ended::DiskFull) => Ok(Exit::DiskFull),
             Err(error) => Err(SandboxError(error.to_string())),
         }
     }

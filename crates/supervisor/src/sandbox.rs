@@ -62,6 +62,8 @@ pub enum Exit {
     Signal(i32),
     TimedOut,
     OutOfMemory,
+    /// Its outputs grew beyond what a job may leave.
+    DiskFull,
     Cancelled,
 }
 
@@ -77,6 +79,7 @@ impl Exit {
             Self::Signal(signal) => u8::try_from(signal).ok().and_then(|n| n.checked_add(128)).unwrap_or(255),
             Self::TimedOut => 124,
             Self::OutOfMemory => 137,
+            Self::DiskFull => 153,
             Self::Cancelled => 143,
         }
     }
@@ -91,6 +94,10 @@ impl Exit {
             }
             Self::OutOfMemory => {
                 "The script was stopped because it needed more memory than the service has; give `memory` a larger value."
+                    .to_owned()
+            }
+            Self::DiskFull => {
+                "The script was stopped because it wrote more to the disk than a job may; the operator sets `job_disk`."
                     .to_owned()
             }
             Self::Cancelled => "The script was stopped because the job was cancelled.".to_owned(),
