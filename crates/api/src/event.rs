@@ -22,7 +22,13 @@ pub fn input_of(event: &[u8]) -> Option<ObjectRef> {
 }
 
 fn named_by(event: &Value) -> Option<ObjectRef> {
-    let store = event.get("Records")?.get(0)?.get("s3")?;
+    let record = event.get("Records")?.get(0)?;
+    // What comes from elsewhere names a bucket of elsewhere; without a source it is a file like any
+    // other.
+    if record.get("eventSource")?.as_str()? != "minio:s3" {
+        return None;
+    }
+    let store = record.get("s3")?;
     let bucket = store.get("bucket")?.get("name")?.as_str()?;
     let key = query_unescaped(store.get("object")?.get("key")?.as_str()?)?;
     (!bucket.is_empty() && !key.is_empty()).then(|| ObjectRef { bucket: bucket.to_owned(), key })

@@ -176,8 +176,9 @@ impl Buckets for MinioStore {
         // MinIO also listens to headers that were not signed, and one of them turns an upload into a
         // copy of whatever the signer may read: the key must open nothing else.
         let keys = match signer {
-            user @ Owner::User(_) => self.user_keys(user).await?,
-            Owner::Admin => {
+            user @ Owner::User(subject) if !subject.as_str().contains('/') => self.user_keys(user).await?,
+            // In the protocol an access key ends at its first slash.
+            Owner::User(_) | Owner::Admin => {
                 let verbs = vec![if request.upload { Verb::Write } else { Verb::Read }];
                 let grant = Grant { bucket: request.bucket.clone(), prefix: request.key.clone(), verbs };
                 self.scoped_key(&[grant], self.inner.clock.now() + request.valid_for).await?

@@ -143,8 +143,9 @@ impl Buckets for Store {
     async fn presign(&self, signer: &Owner, request: &Presign) -> Result<String, StoreError> {
         names::check_key(&request.key).map_err(Refusal::into_store_error)?;
         let keys = match signer {
-            user @ Owner::User(_) => self.user_keys(user).await?,
-            Owner::Admin => {
+            user @ Owner::User(subject) if !subject.as_str().contains('/') => self.user_keys(user).await?,
+            // In the protocol an access key ends at its first slash.
+            Owner::User(_) | Owner::Admin => {
                 let key = self.directory().keys.get(crate::store::MANAGER_KEY).cloned();
                 let secret_key = key.and_then(|key| key.secret.clone()).ok_or(StoreError::NotFound)?;
                 Keys { access_key: crate::store::MANAGER_KEY.to_owned(), secret_key }

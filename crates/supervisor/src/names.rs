@@ -2,6 +2,7 @@
 //! output folder is called outside. Pure.
 
 use oscar_model::service::storage::StorageIo;
+use sha2::{Digest as _, Sha256};
 
 /// The most bytes of a file's name on the file systems we know.
 const MOST_NAME: usize = 255;
@@ -20,15 +21,17 @@ pub(crate) fn local_name(key: &str) -> String {
     }
 }
 
-/// Cuts the middle out, so that the ending still tells what kind of file it is.
+/// The ending still tells what kind of file it is, and names that begin alike stay different.
 fn shortened(name: &str) -> String {
     let ending = name.rfind('.').map_or("", |dot| &name[dot..]);
     let ending = if ending.len() <= 32 { ending } else { "" };
-    let mut end = MOST_NAME - ending.len();
+    let digest = Sha256::digest(name);
+    let tail = format!("-{:016x}{ending}", u64::from_be_bytes(std::array::from_fn(|place| digest[place])));
+    let mut end = MOST_NAME - tail.len();
     while !name.is_char_boundary(end) {
         end -= 1;
     }
-    format!("{}{ending}", &name[..end])
+    format!("{}{tail}", &name[..end])
 }
 
 /// Why a key cannot be asked for: addresses have no way to say it.
@@ -93,7 +96,8 @@ mod tests {
             assert_eq!(local_name(key), name);
         }
         let long = local_name(&format!("in/{}.tar", "é".repeat(510)));
-        assert!(long.len() <= MOST_NAME && long.ends_with("é.tar"));
+        assert!(long.len() <= MOST_NAME && long.contains('é') && long.ends_with(".tar"));
+        assert_ne!(long, local_name(&format!("in/{}.tar", "é".repeat(511))), "they stay two files");
     }
 
     #[test]

@@ -190,7 +190,8 @@ pub(crate) async fn store(
         match stored {
             Ok(stored) => {
                 let path = below(&stored.bucket, &stored.key);
-                journal.info(&format!("Stored `{}` as `{path}` of {}.", file.name, stored.provider)).await;
+                let done = if stored.staged_key.is_some() { "Kept for" } else { "Stored as" };
+                journal.info(&format!("{done} `{path}` of {}: `{}`.", stored.provider, file.name)).await;
                 written.push(stored);
             }
             Err(sentence) => {

@@ -123,10 +123,11 @@ impl Furnished {
                 Entry::Broken { .. } => true,
             })
         };
+        // One that another service had made goes with the last that shared it.
+        let is_gone = |maker: &str| !others.iter().any(|entry| entry.name() == maker);
         for name in wanted.buckets.keys().filter(|name| !used(name)) {
-            let bucket = self.buckets().get(name).await?;
-            let made_by = bucket.and_then(|bucket| bucket.from_service);
-            if made_by.as_deref() == Some(service.name().as_str()) {
+            let bucket = self.buckets().get(name).await?.filter(|bucket| bucket.owner == service.owner);
+            if bucket.and_then(|bucket| bucket.from_service).is_some_and(|maker| is_gone(&maker)) {
                 self.tidy(self.buckets().remove(name).await);
             }
         }

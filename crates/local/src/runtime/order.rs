@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use oscar_api::record;
 use oscar_engine::ports::runtime::{Ended, Exit, Order, Outputs};
+use oscar_exec::Network;
 use oscar_model::job::Output;
 use serde::{Deserialize, Serialize};
 
@@ -48,9 +49,16 @@ pub struct Staging {
     pub prefix: String,
 }
 
+/// With `none` the scripts of a service reach nothing.
+const NETWORK_ANNOTATION: &str = "oscar.grycap/network";
+
 impl AttemptOrder {
-    pub(super) fn of(order: &Order, log: PathBuf, endpoint_file: PathBuf, setup: Setup) -> Self {
+    pub(super) fn of(order: &Order, log: PathBuf, endpoint_file: PathBuf, mut setup: Setup) -> Self {
         let definition = &order.service.definition;
+        // A service may want less than the operator allows, and never more.
+        if definition.annotations.get(NETWORK_ANNOTATION).is_some_and(|wanted| wanted == "none") {
+            setup.network = Network::None;
+        }
         Self {
             job: order.run.job.to_string(),
             attempt: order.run.attempt,

@@ -212,7 +212,9 @@ fn hint_of(problem: &Problem) -> Option<&'static str> {
         404 => Some("`oscar service list` shows the services that you can see"),
         412 => Some("somebody changed it meanwhile: run the command again to see what would change now"),
         409 => Some("`oscar apply` changes a service that exists"),
-        502 | 504 => Some("something before the manager answers for it: is the manager itself running?"),
+        502 | 504 if code.is_none() => {
+            Some("something before the manager answers for it: is the manager itself running?")
+        }
         _ if code.is_some_and(Code::is_retryable) => Some("this can pass by itself: try again in a moment"),
         _ => None,
     }

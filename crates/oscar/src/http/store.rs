@@ -44,6 +44,8 @@ fn is_for_store(request: &Request) -> bool {
     let signed = request.headers().get(header::AUTHORIZATION);
     signed.is_some_and(|value| value.as_bytes().starts_with(b"AWS"))
         || request.uri().query().is_some_and(|query| {
-            query.split('&').any(|part| part.starts_with("X-Amz-Algorithm=") || part.starts_with("X-Amz-Signature="))
+            // Those of version 2 get an answer that their clients understand.
+            let marks = ["X-Amz-Algorithm=", "X-Amz-Signature=", "AWSAccessKeyId="];
+            query.split('&').any(|part| marks.iter().any(|mark| part.starts_with(mark)))
         })
 }

@@ -64,6 +64,13 @@ fn files_go_there_and_back_whatever_their_names() {
     assert_eq!(fs::read(home.path().join("nothing")).expect("there"), b"");
     home.run(&["get", "data/in/absent"]).ends(5).says("there is no object data/in/absent");
     home.run(&["get", "data/in/"]).ends(2).says("names no object");
+    std::os::unix::fs::symlink("nothing", home.path().join("link")).expect("made");
+    home.run(&["get", &format!("data/in/{ODD}"), "link"]).ends(0);
+    assert!(home.path().join("link").is_symlink(), "what it leads to is written");
+    assert_eq!(fs::read_to_string(home.path().join("nothing")).expect("there"), "odd");
+    let made = std::process::Command::new("mkfifo").arg(home.path().join("pipe")).status().expect("mkfifo");
+    assert!(made.success());
+    home.run(&["get", "data/in/empty", "pipe"]).ends(2).says("is no file that could be replaced");
     home.run(&["get", "data/../x"]).ends(2);
 
     let odd = format!("data/in/{ODD}");

@@ -32,7 +32,22 @@ pub(super) fn destination(key: &str, wanted: Option<PathBuf>) -> Result<PathBuf,
         Some(file) if file.as_os_str().to_string_lossy().ends_with('/') => {
             Err(Failure::new(Exit::NotFound, format!("there is no folder {}", file.display())))
         }
-        Some(file) => Ok(file),
+        // What a link points to is replaced, not the link.
+        Some(link) if link.is_symlink() => fs::canonicalize(&link)
+            .map_err(|error| Failure::io(format!("{} leads nowhere", link.display()), &error))
+            .and_then(only_file),
+        Some(file) => only_file(file),
+    }
+}
+
+/// A device or a pipe would be gone, and a file in its place.
+fn only_file(file: PathBuf) -> Result<PathBuf, Failure> {
+    match fs::metadata(&file) {
+        Ok(found) if !found.is_file() => {
+            Err(Failure::new(Exit::Usage, format!("{} is no file that could be replaced", file.display()))
+                .hint("`-` writes to the standard output"))
+        }
+        _ => Ok(file),
     }
 }
 
