@@ -19,7 +19,7 @@ use crate::cgroup::{Group, Places};
 use crate::executor::{Input, Output};
 use crate::gate::{self, Start};
 use crate::run::{Ended, ExecError, Kind, Limits, Run};
-use crate::{cgroup, limits, tree, watch};
+use crate::{leftover, limits, tree, watch};
 
 /// The size of one piece of output.
 const PIECE: usize = 32 * 1024;
@@ -104,13 +104,13 @@ impl Tree {
         if !self.is_over {
             tree::signal(self.pid, Signal::KILL);
         }
-        tree::end(&|| self.members());
+        let _ = tree::end(&|| self.members());
     }
 }
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        tree::end(&|| self.members());
+        let _ = tree::end(&|| self.members());
     }
 }
 
@@ -125,17 +125,16 @@ pub(crate) async fn drive(
     cancel: impl Future<Output = ()> + Send,
 ) -> Result<Ended, ExecError> {
     let (stdin, output) = streams;
-    let group =
-        places.make(&gate::unique_name(cgroup::RUN), &run.limits).map_err(ExecError::io("making its control group"))?;
+    let name = leftover::new_name();
+    let group = places.make(&name, &run.limits).map_err(ExecError::io("making its control group"))?;
     let group = Arc::new(group);
     let source = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
-    let mark = gate::unique_name("run");
-    start.env.push((tree::MARK.into(), mark.clone().into()));
+    start.env.push((tree::MARK.into(), name.clone().into()));
     let waiting = gate::start(start, source).map_err(ExecError::io("starting its sandbox"))?;
     group.add(waiting.pid).map_err(ExecError::io("putting it into its control group"))?;
     limits::bound(waiting.pid, &run.limits, places).map_err(ExecError::io("setting its limits"))?;
     let pid = i32::try_from(waiting.pid).unwrap_or_default();
-    let mut processes = Tree { pid, reach, mark, group: Arc::clone(&group), is_over: false };
+    let mut processes = Tree { pid, reach, mark: name, group: Arc::clone(&group), is_over: false };
     let (mut child, bytes, begun) = waiting.open().map_err(ExecError::io("opening its gate"))?;
 
     let feeding = stdin.map(|stdin| feed(&mut child, stdin));
