@@ -140,8 +140,7 @@ pub(crate) async fn drive(
     let feeding = stdin.map(|stdin| feed(&mut child, stdin));
     let (everything_ended, ended) = oneshot::channel();
     let listening = tokio::spawn(listen(bytes, output, ended));
-    let bounds =
-        Bounds { limits: &run.limits, output_dir: run.output_dir.clone(), watch_memory: !places.bounds_memory() };
+    let bounds = Bounds::new(run, !places.bounds_memory());
     let (status, cause) = bounds.wait(&mut child, &processes, cancel).await?;
     processes.is_over = true;
     // What a script leaves running ends with it, as in a container.
@@ -167,12 +166,20 @@ pub(crate) async fn drive(
 
 /// The bounds that are watched from here.
 pub(crate) struct Bounds<'a> {
-    pub(crate) limits: &'a Limits,
-    pub(crate) output_dir: PathBuf,
-    pub(crate) watch_memory: bool,
+    limits: &'a Limits,
+    output_dir: PathBuf,
+    watch_memory: bool,
+    /// When the time of the run is over.
+    deadline: Instant,
 }
 
 impl Bounds<'_> {
+    /// The time begins to run here.
+    pub(crate) fn new(run: &Run, watch_memory: bool) -> Bounds<'_> {
+        let deadline = Instant::now() + run.limits.time.unwrap_or(FAR).min(FAR);
+        Bounds { limits: &run.limits, output_dir: run.output_dir.clone(), watch_memory, deadline }
+    }
+
     async fn wait(
         &self,
         child: &mut Child,
@@ -197,7 +204,6 @@ impl Bounds<'_> {
 
     /// Returns when one of the bounds is broken.
     pub(crate) async fn broken(&self, memory: impl Fn() -> u64, cancel: impl Future<Output = ()> + Send) -> Cause {
-        let deadline = Instant::now() + self.limits.time.unwrap_or(FAR).min(FAR);
         let most_memory = self.limits.memory_bytes.filter(|_| self.watch_memory);
         let watched = most_memory.is_some() || self.limits.disk_bytes.is_some();
         let mut ticks = interval(watch::EVERY);
@@ -206,7 +212,7 @@ impl Bounds<'_> {
         loop {
             tokio::select! {
                 () = &mut cancel => return Cause::Cancel,
-                () = sleep_until(deadline) => return Cause::Time,
+                () = sleep_until(self.deadline) => return Cause::Time,
                 _ = ticks.tick(), if watched => {
                     if most_memory.is_some_and(|most| memory() > most) {
                         return Cause::Memory;
