@@ -10,11 +10,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::gate;
 use crate::run::Limits;
+use crate::{gate, leftover, tree};
 
-/// How the names of groups begin.
-pub(crate) const RUN: &str = "oscar-run";
+/// How the names of groups begin that are only tried. Those of runs are names of [`leftover`].
 const PROBE: &str = "oscar-probe";
 
 /// The length of one round of the scheduler, in microseconds.
@@ -43,10 +42,27 @@ impl Places {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let two = Places::find_two(&mounts, &own);
         let places = if two.memory.is_some() { two } else { Places::find_one(&mounts, &own) };
-        for place in [&places.memory, &places.processes, &places.cpu].into_iter().flatten() {
-            remove_leftovers(place);
-        }
+        places.remove_leftovers();
         places
+    }
+
+    fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.memory, &self.processes, &self.cpu].into_iter().flatten()
+    }
+
+    /// What goes on in groups of runs whose maker is gone.
+    pub(crate) fn left(&self) -> Vec<i32> {
+        let folders = self.all().flat_map(|place| groups(place, leftover::is_left));
+        folders.flat_map(|folder| members_of(&folder)).collect()
+    }
+
+    /// Removes empty groups of processes that were killed before they could. What has members stays.
+    pub(crate) fn remove_leftovers(&self) {
+        let is_gone = |pid: u32| !Path::new(&format!("/proc/{pid}")).exists();
+        let is_left = |name: &str| leftover::is_left(name) || gate::maker_of(name, PROBE).is_some_and(is_gone);
+        for folder in self.all().flat_map(|place| groups(place, is_left)) {
+            let _ = fs::remove_dir(folder);
+        }
     }
 
     fn find_two(mounts: &str, own: &str) -> Places {
@@ -105,7 +121,7 @@ impl Places {
     /// other means; what can be and fails is an error.
     pub(crate) fn make(&self, name: &str, limits: &Limits) -> io::Result<Group> {
         let mut group = Group { generation: self.generation, folders: Vec::new(), memory: None };
-        for place in [&self.memory, &self.processes, &self.cpu].into_iter().flatten() {
+        for place in self.all() {
             let folder = place.join(name);
             if !group.folders.contains(&folder) {
                 fs::create_dir(&folder)?;
@@ -158,12 +174,7 @@ impl Group {
 
     /// Everything that is in a group now.
     pub(crate) fn members(&self) -> Vec<i32> {
-        let mut pids: Vec<i32> = self
-            .folders
-            .iter()
-            .filter_map(|folder| fs::read_to_string(folder.join("cgroup.procs")).ok())
-            .flat_map(|text| text.lines().filter_map(|line| line.parse().ok()).collect::<Vec<i32>>())
-            .collect();
+        let mut pids: Vec<i32> = self.folders.iter().flat_map(|folder| members_of(folder)).collect();
         pids.sort_unstable();
         pids.dedup();
         pids
@@ -193,7 +204,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
-        crate::tree::end(&|| self.members());
+        let _ = tree::end(&|| self.members());
         for folder in self.folders.iter().rev() {
             // A group of processes that have just ended can be busy for a moment.
             for _ in 0..50 {
@@ -208,17 +219,15 @@ impl Drop for Group {
     }
 }
 
-/// Removes empty groups of processes that were killed before they could.
-fn remove_leftovers(place: &Path) {
-    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let maker = gate::maker_of(&name, PROBE).or_else(|| gate::maker_of(&name, RUN));
-        if maker.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // A group that has members stays.
-            let _ = fs::remove_dir(entry.path());
-        }
-    }
+fn members_of(folder: &Path) -> Vec<i32> {
+    let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// The groups here with such names.
+fn groups(place: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    entries.filter(|entry| is_wanted(&entry.file_name().to_string_lossy())).map(|entry| entry.path()).collect()
 }
 
 /// Whether a group below `place` has the file, and can be written.
@@ -286,13 +295,23 @@ mod tests {
     #[test]
     fn only_groups_of_processes_that_are_gone_are_leftovers() {
         let folder = tempfile::tempdir().expect("a folder");
-        let own = format!("{RUN}-{}-1-1", std::process::id());
-        for name in ["oscar-run-4194305-1-1", &own, "oscar-run-x", "somebody-else"] {
+        let (own, last) = (leftover::new_name(), leftover::new_name());
+        // No process has so large a number.
+        let gone = last.replacen(&std::process::id().to_string(), "4194305", 1);
+        for name in ["oscar-probe-4194305-1-1", &gone, &own, "oscar-run-x", "somebody-else"] {
             fs::create_dir(folder.path().join(name)).expect("a group");
         }
-        remove_leftovers(folder.path());
+        let places = Places { memory: Some(folder.path().to_owned()), ..Places::default() };
+        fs::write(folder.path().join(&own).join("cgroup.procs"), "11\n").expect("a member");
+        let members = folder.path().join(&gone).join("cgroup.procs");
+        fs::write(&members, "12\n13\n").expect("members");
+        assert_eq!(places.left(), [12, 13]);
+        places.remove_leftovers();
+        assert!(folder.path().join(&gone).exists(), "it has members");
+        fs::remove_file(members).expect("they have ended");
+        places.remove_leftovers();
         assert_eq!(fs::read_dir(folder.path()).expect("a list").count(), 3);
-        assert!(!folder.path().join("oscar-run-4194305-1-1").exists());
+        assert!(folder.path().join(&own).exists() && !folder.path().join(&gone).exists());
     }
 
     #[test]

@@ -25,7 +25,7 @@ const CONFIG: &str = "/oscar/config";
 const INPUT: &str = "/oscar/job/input";
 const OUTPUT: &str = "/oscar/job/output";
 
-/// How long fetching an image may take.
+/// How long fetching an image may take, if the run has so much time.
 const FETCHING: Duration = Duration::from_mins(30);
 
 /// Reads the environment, then runs the script as a child: signals pass a first process by that
@@ -86,7 +86,18 @@ impl Container {
         let config = Config::write(run, self.as_root)?;
         let name = leftover::new_name();
         let mut made = Made { engine: &self.engine, name: name.clone(), removed: false };
-        self.create(run, &self.build_create(run, &name, &config.0, stdin.is_some())).await?;
+        let words = self.build_create(run, &name, &config.0, stdin.is_some());
+        // Fetching an image may take longer than the script, and counts like it.
+        let bounds = Bounds::new(run, false);
+        tokio::pin!(cancel);
+        let broken = tokio::select! {
+            created = self.create(run, &words) => created.map(|()| None)?,
+            cause = bounds.broken(|| 0, cancel.as_mut()) => Some(cause),
+        };
+        if let Some(cause) = broken {
+            made.remove().await;
+            return Ok(cause.into());
+        }
 
         let mut program = vec![OsString::from(&self.engine.program), "start".into(), "--attach".into()];
         if stdin.is_some() {
@@ -107,10 +118,9 @@ impl Container {
         let (everything_ended, ended) = oneshot::channel();
         let listening = tokio::spawn(listen(bytes, output, ended));
         let complaining = tokio::spawn(complaints(errors));
-        let bounds = Bounds { limits: &run.limits, output_dir: run.output_dir.clone(), watch_memory: false };
         let cause = tokio::select! {
             _ = child.wait() => None,
-            cause = bounds.broken(|| 0, cancel) => Some(cause),
+            cause = bounds.broken(|| 0, cancel.as_mut()) => Some(cause),
         };
         if let Some(cause) = cause {
             let asked = matches!(cause, Cause::Time | Cause::Cancel)

@@ -19,7 +19,7 @@ use crate::cgroup::{Group, Places};
 use crate::executor::{Input, Output};
 use crate::gate::{self, Start};
 use crate::run::{Ended, ExecError, Kind, Limits, Run};
-use crate::{cgroup, limits, tree, watch};
+use crate::{leftover, limits, tree, watch};
 
 /// The size of one piece of output.
 const PIECE: usize = 32 * 1024;
@@ -104,13 +104,13 @@ impl Tree {
         if !self.is_over {
             tree::signal(self.pid, Signal::KILL);
         }
-        tree::end(&|| self.members());
+        let _ = tree::end(&|| self.members());
     }
 }
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        tree::end(&|| self.members());
+        let _ = tree::end(&|| self.members());
     }
 }
 
@@ -125,24 +125,22 @@ pub(crate) async fn drive(
     cancel: impl Future<Output = ()> + Send,
 ) -> Result<Ended, ExecError> {
     let (stdin, output) = streams;
-    let group =
-        places.make(&gate::unique_name(cgroup::RUN), &run.limits).map_err(ExecError::io("making its control group"))?;
+    let name = leftover::new_name();
+    let group = places.make(&name, &run.limits).map_err(ExecError::io("making its control group"))?;
     let group = Arc::new(group);
     let source = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
-    let mark = gate::unique_name("run");
-    start.env.push((tree::MARK.into(), mark.clone().into()));
+    start.env.push((tree::MARK.into(), name.clone().into()));
     let waiting = gate::start(start, source).map_err(ExecError::io("starting its sandbox"))?;
     group.add(waiting.pid).map_err(ExecError::io("putting it into its control group"))?;
     limits::bound(waiting.pid, &run.limits, places).map_err(ExecError::io("setting its limits"))?;
     let pid = i32::try_from(waiting.pid).unwrap_or_default();
-    let mut processes = Tree { pid, reach, mark, group: Arc::clone(&group), is_over: false };
+    let mut processes = Tree { pid, reach, mark: name, group: Arc::clone(&group), is_over: false };
     let (mut child, bytes, begun) = waiting.open().map_err(ExecError::io("opening its gate"))?;
 
     let feeding = stdin.map(|stdin| feed(&mut child, stdin));
     let (everything_ended, ended) = oneshot::channel();
     let listening = tokio::spawn(listen(bytes, output, ended));
-    let bounds =
-        Bounds { limits: &run.limits, output_dir: run.output_dir.clone(), watch_memory: !places.bounds_memory() };
+    let bounds = Bounds::new(run, !places.bounds_memory());
     let (status, cause) = bounds.wait(&mut child, &processes, cancel).await?;
     processes.is_over = true;
     // What a script leaves running ends with it, as in a container.
@@ -168,12 +166,20 @@ pub(crate) async fn drive(
 
 /// The bounds that are watched from here.
 pub(crate) struct Bounds<'a> {
-    pub(crate) limits: &'a Limits,
-    pub(crate) output_dir: PathBuf,
-    pub(crate) watch_memory: bool,
+    limits: &'a Limits,
+    output_dir: PathBuf,
+    watch_memory: bool,
+    /// When the time of the run is over.
+    deadline: Instant,
 }
 
 impl Bounds<'_> {
+    /// The time begins to run here.
+    pub(crate) fn new(run: &Run, watch_memory: bool) -> Bounds<'_> {
+        let deadline = Instant::now() + run.limits.time.unwrap_or(FAR).min(FAR);
+        Bounds { limits: &run.limits, output_dir: run.output_dir.clone(), watch_memory, deadline }
+    }
+
     async fn wait(
         &self,
         child: &mut Child,
@@ -198,7 +204,6 @@ impl Bounds<'_> {
 
     /// Returns when one of the bounds is broken.
     pub(crate) async fn broken(&self, memory: impl Fn() -> u64, cancel: impl Future<Output = ()> + Send) -> Cause {
-        let deadline = Instant::now() + self.limits.time.unwrap_or(FAR).min(FAR);
         let most_memory = self.limits.memory_bytes.filter(|_| self.watch_memory);
         let watched = most_memory.is_some() || self.limits.disk_bytes.is_some();
         let mut ticks = interval(watch::EVERY);
@@ -207,7 +212,7 @@ impl Bounds<'_> {
         loop {
             tokio::select! {
                 () = &mut cancel => return Cause::Cancel,
-                () = sleep_until(deadline) => return Cause::Time,
+                () = sleep_until(self.deadline) => return Cause::Time,
                 _ = ticks.tick(), if watched => {
                     if most_memory.is_some_and(|most| memory() > most) {
                         return Cause::Memory;

@@ -1,11 +1,14 @@
 //! Talking to podman or docker. Both understand the same words for what is needed here.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use tokio::process::Command;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use crate::probe::find_program;
@@ -77,11 +80,14 @@ impl Engine {
         patience: Duration,
     ) -> Result<String, String> {
         let mut command = Command::new(&self.program);
-        command.args(words).env_clear().envs(Engine::environment()).stdin(Stdio::null()).kill_on_drop(true);
-        let Ok(answer) = timeout(patience, command.output()).await else {
+        command.args(words).env_clear().envs(Engine::environment()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
+        let failed = |error| format!("{} cannot be run: {error}", self.program.display());
+        let asked = Asked(command.spawn().map_err(failed)?);
+        let Ok(answer) = timeout(patience, asked.answer()).await else {
             return Err(format!("it did not answer within {} seconds", patience.as_secs()));
         };
-        let answer = answer.map_err(|error| format!("{} cannot be run: {error}", self.program.display()))?;
+        let answer = answer.map_err(failed)?;
         if answer.status.success() {
             return Ok(String::from_utf8_lossy(&answer.stdout).trim().to_owned());
         }
@@ -99,6 +105,36 @@ impl Engine {
         command.args(["rm", "--force", "--volumes", container]).env_clear().envs(Engine::environment());
         let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     }
+}
+
+/// A command of an engine that is under way. When it is given up, the whole group of its processes
+/// is killed: an engine of an unprivileged user is several, and fetching goes on in the last.
+struct Asked(Child);
+
+impl Asked {
+    async fn answer(mut self) -> io::Result<Output> {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let (out, err) = (self.0.stdout.take(), self.0.stderr.take());
+        // It is waited for last: until then the number of the group is its own.
+        tokio::try_join!(read(out, &mut stdout), read(err, &mut stderr))?;
+        Ok(Output { status: self.0.wait().await?, stdout, stderr })
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let group = self.0.id().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
+        if let Some(group) = group {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+async fn read(from: Option<impl AsyncRead + Unpin>, to: &mut Vec<u8>) -> io::Result<()> {
+    if let Some(mut from) = from {
+        from.read_to_end(to).await?;
+    }
+    Ok(())
 }
 
 /// The last line of what an engine said; that is where its reason stands.

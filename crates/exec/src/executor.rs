@@ -6,9 +6,11 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use crate::bubblewrap::Bubblewrap;
+use crate::cgroup::Places;
 use crate::container::Container;
 use crate::process::Process;
 use crate::run::{Description, Ended, ExecError, Paths, Run};
+use crate::tree;
 
 /// What a script reads from its standard input.
 pub type Input = Box<dyn AsyncRead + Send + Unpin>;
@@ -49,12 +51,14 @@ impl Executor {
         }
     }
 
-    /// Ends what goes on although whoever began it was killed; how much that was. Only containers
-    /// outlive their process, so for the other ways there is nothing to do.
+    /// Ends what goes on although whoever began it was killed; how much that was. Containers
+    /// outlive their maker, and so does what a script without namespaces has started.
     pub async fn sweep(&self) -> Result<usize, String> {
         match &self.way {
-            Way::Bubblewrap(_) | Way::Process(_) => Ok(0),
-            Way::Container(way) => way.sweep().await,
+            Way::Bubblewrap(way) => sweep_processes(way.places.clone()).await,
+            Way::Process(way) => sweep_processes(way.places.clone()).await,
+            // Before the last start of the manager it may have been another way.
+            Way::Container(way) => Ok(sweep_processes(Places::default()).await? + way.sweep().await?),
         }
     }
 
@@ -83,6 +87,16 @@ impl Executor {
             Way::Container(way) => way.run(run, stdin, output, cancel).await,
         }
     }
+}
+
+async fn sweep_processes(places: Places) -> Result<usize, String> {
+    let swept = tokio::task::spawn_blocking(move || {
+        let swept = tree::end(&|| tree::union(places.left(), tree::left()));
+        places.remove_leftovers();
+        swept
+    });
+    let swept = swept.await.map_err(|error| error.to_string())?;
+    swept.map_err(|left| format!("processes of jobs whose supervisor is gone cannot be ended: {left:?}"))
 }
 
 /// What no way could run.

@@ -1,7 +1,11 @@
 //! Names by which what outlives its maker is told from what is still somebody's.
 
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 /// The form of a name: this, the number of its maker, when that was started, in which numbering
 /// of processes, and a number of its own.
@@ -22,7 +26,13 @@ pub(crate) fn is_left(name: &str) -> bool {
     let numbers: Vec<u64> = rest.split('-').map_while(|number| number.parse().ok()).collect();
     let &[pid, started, of, _] = &numbers[..] else { return false };
     let Ok(pid) = u32::try_from(pid) else { return false };
-    numbering() == Some(of) && start_of(pid) != Some(started)
+    numbering() == Some(of) && start_of(pid).map_or_else(|| !is_hidden(pid), |now| now != started)
+}
+
+/// Whether a process is there that is not shown to us: a machine can hide those of other users.
+fn is_hidden(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM))
 }
 
 /// In the clock of the kernel.
@@ -35,8 +45,13 @@ fn start_of(pid: u32) -> Option<u64> {
     if state == "Z" { None } else { fields.nth(18)?.parse().ok() }
 }
 
-/// Which numbering of processes this one is part of.
+/// Which numbering of processes this one is part of. Nothing is known where `/proc` shows another:
+/// then the numbers in it mean other processes.
 fn numbering() -> Option<u64> {
+    let own = fs::read_link("/proc/self").ok()?;
+    if own != Path::new(&std::process::id().to_string()) {
+        return None;
+    }
     let link = fs::read_link("/proc/self/ns/pid").ok()?;
     link.to_str()?.trim_start_matches("pid:[").trim_end_matches(']').parse().ok()
 }

@@ -122,13 +122,20 @@ async fn candidates(kind: Kind, settings: &Settings, places: &Places, as_root: b
             Ok(vec![Way::Bubblewrap(Bubblewrap { program, version, places, shown, as_root })])
         }
         Kind::Process => {
-            let setpriv = find_program(None, &["setpriv"]).is_some();
+            let program = find_program(None, &["setpriv"]);
+            let setpriv = program.is_some();
             if as_root && !setpriv {
                 return Err(
                     "setpriv is not installed (the package util-linux), and scripts must not run as root".to_owned()
                 );
             }
-            let way = |namespaces| Way::Process(Process { places: places.clone(), namespaces, as_root, setpriv });
+            let ends_with_parent = match &program {
+                Some(program) => can_end_with_parent(program).await,
+                None => false,
+            };
+            let way = |namespaces| {
+                Way::Process(Process { places: places.clone(), namespaces, as_root, setpriv, ends_with_parent })
+            };
             let tools = !settings.without_namespaces && setpriv && find_program(None, &["unshare"]).is_some();
             Ok(if tools { vec![way(true), way(false)] } else { vec![way(false)] })
         }
@@ -227,6 +234,13 @@ pub(crate) fn find_program(given: Option<&Path>, names: &[&str]) -> Option<PathB
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).collect();
     names.iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file()))
+}
+
+/// Whether this `setpriv` knows the word for it: there are smaller ones.
+async fn can_end_with_parent(setpriv: &Path) -> bool {
+    let mut command = tokio::process::Command::new(setpriv);
+    command.args(["--pdeathsig", "KILL", "--", "/bin/sh", "-c", ":"]).env_clear();
+    command.output().await.is_ok_and(|answer| answer.status.success())
 }
 
 async fn version_of(program: &Path) -> Result<String, String> {

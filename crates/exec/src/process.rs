@@ -63,6 +63,9 @@ pub(crate) struct Process {
     pub(crate) as_root: bool,
     /// Whether `setpriv` is here.
     pub(crate) setpriv: bool,
+    /// Whether it can have a process killed with its parent; that of busybox cannot.
+    #[serde(default)]
+    pub(crate) ends_with_parent: bool,
 }
 
 impl Process {
@@ -81,6 +84,9 @@ impl Process {
         if !self.namespaces {
             weaknesses.push("a script sees the other processes of this machine".to_owned());
             weaknesses.push("`network: none` cannot be kept: such jobs are refused".to_owned());
+            if !self.ends_with_parent {
+                weaknesses.push("a script whose supervisor is killed goes on until the manager notices".to_owned());
+            }
             if !self.as_root {
                 weaknesses
                     .push("a script runs as the manager's own user, and can read what the manager can".to_owned());
@@ -175,14 +181,20 @@ impl Process {
     }
 
     fn give_up_rights(&self) -> Vec<OsString> {
-        match (self.as_root, self.setpriv) {
+        let mut program = match (self.as_root, self.setpriv) {
             (true, _) => become_nobody(),
             (false, true) if self.namespaces => {
                 words(&["setpriv", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"])
             }
             (false, true) => words(&["setpriv", "--no-new-privs", "--"]),
             (false, false) => Vec::new(),
+        };
+        // In namespaces that was asked for before. Who becomes another user must ask afterwards, as
+        // the same `setpriv` does.
+        if self.ends_with_parent && !self.namespaces {
+            program.splice(1..1, words(&["--pdeathsig", "KILL"]));
         }
+        program
     }
 
     fn give_folders(&self, run: &Run) -> Result<(), ExecError> {

@@ -10,25 +10,35 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The name of the variable whose value marks the processes of one run.
+use crate::leftover;
+
+/// The name of the variable whose value marks the processes of one run: a name of [`leftover`].
 pub(crate) const MARK: &str = "OSCAR_RUN_MARK";
 
 /// How often a tree is looked at before it is given up. Each look kills what it finds, so only
 /// something that cannot be killed is left after so many.
 const LOOKS: u32 = 500;
 
-/// Kills until nothing is found any more.
-pub(crate) fn end(find: &dyn Fn() -> Vec<i32>) {
+/// Kills until nothing is found any more; how many were found.
+///
+/// # Errors
+///
+/// What was still there at the last look.
+pub(crate) fn end(find: &dyn Fn() -> Vec<i32>) -> Result<usize, Vec<i32>> {
+    let mut ended = HashSet::new();
     for _ in 0..LOOKS {
         let found = find();
         if found.is_empty() {
-            return;
+            return Ok(ended.len());
         }
+        ended.extend(found.iter().copied());
         for pid in found {
             signal(pid, Signal::KILL);
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+    let left = find();
+    if left.is_empty() { Ok(ended.len()) } else { Err(left) }
 }
 
 pub(crate) fn signal(pid: i32, signal: Signal) {
@@ -55,10 +65,23 @@ pub(crate) fn descendants(root: i32) -> Vec<i32> {
 
 /// Every process whose environment has the mark.
 pub(crate) fn marked(mark: &str) -> Vec<i32> {
-    let wanted = format!("{MARK}={mark}");
+    with_mark(|found| found == mark.as_bytes())
+}
+
+/// Every process of a run whose maker is gone. A manager that a script started may itself be one;
+/// it does not end itself.
+pub(crate) fn left() -> Vec<i32> {
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    let mut found = with_mark(|mark| std::str::from_utf8(mark).is_ok_and(leftover::is_left));
+    found.retain(|pid| *pid != own);
+    found
+}
+
+fn with_mark(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<i32> {
+    let mark_in = |variable: &[u8]| variable.strip_prefix(MARK.as_bytes())?.strip_prefix(b"=").map(&is_wanted);
     let has_it = |pid: &i32| {
         fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes()))
+            .is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|variable| mark_in(variable) == Some(true)))
     };
     alive().into_iter().map(|(pid, _)| pid).filter(has_it).collect()
 }

@@ -91,8 +91,11 @@ impl Bench {
     }
 
     pub(crate) async fn container() -> std::result::Result<Bench, Missing> {
-        let settings = Settings { engine: Some(Part::find("podman")?.file("podman")), ..Settings::default() };
-        Ok(Bench::new(Kind::Container, &settings).await)
+        Ok(Bench::with_engine(Part::find("podman")?.file("podman")).await)
+    }
+
+    pub(crate) async fn with_engine(engine: PathBuf) -> Bench {
+        Bench::new(Kind::Container, &Settings { engine: Some(engine), ..Settings::default() }).await
     }
 
     async fn new(kind: Kind, settings: &Settings) -> Bench {

@@ -3,6 +3,7 @@
 
 mod bench;
 mod ends;
+mod fetching;
 mod hides;
 mod leftovers;
 mod limits;
