@@ -35,13 +35,13 @@ pub struct Client {
 /// Why a call did not give what was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody answered, or not in time.
+    /// Nobody answered, or not in time, or the answer broke off.
     #[error("cannot reach {endpoint}: {cause}")]
     Unreachable { endpoint: String, cause: String },
     /// The manager refused. `problem.detail` is its sentence.
     #[error("{}", .0.detail)]
     Refused(Box<Problem>),
-    /// Something answered that is not OSCAR, or broke off.
+    /// Something answered that is not OSCAR.
     #[error("{endpoint} gave an answer that is not OSCAR's: {cause}")]
     NotOscar { endpoint: String, cause: String },
 }
@@ -238,13 +238,19 @@ impl Client {
 
     async fn bytes(&self, mut response: Response) -> Result<Vec<u8>, ClientError> {
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.not_oscar(&error.without_url()))? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.broke_off(error))? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > MOST_BYTES {
                 return Err(self.not_oscar(&"the answer is too large"));
             }
         }
         Ok(bytes)
+    }
+
+    /// The connection ended before the answer did.
+    fn broke_off(&self, error: reqwest::Error) -> ClientError {
+        let cause = format!("the answer broke off ({})", causes(&error.without_url()));
+        ClientError::Unreachable { endpoint: self.endpoint.clone(), cause }
     }
 
     fn not_oscar(&self, cause: &dyn std::fmt::Display) -> ClientError {

@@ -193,6 +193,12 @@ impl Group {
 
     /// Kills all members at once where the kernel can. The caller looks for what is left.
     pub(crate) fn kill(&self) {
+        for folder in &self.folders {
+            // Whoever waits for his share of the processor cannot end.
+            let (file, free) =
+                if self.generation == Generation::Two { ("cpu.max", "max") } else { ("cpu.cfs_quota_us", "-1") };
+            let _ = fs::write(folder.join(file), free);
+        }
         if self.generation == Generation::Two {
             for folder in &self.folders {
                 let _ = fs::write(folder.join("cgroup.kill"), "1");

@@ -26,7 +26,7 @@ impl Log {
     /// The next piece; it may end inside a character. `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
         let chunk = self.response.chunk().await;
-        let chunk = chunk.map_err(|error| self.client.not_oscar(&error.without_url()))?;
+        let chunk = chunk.map_err(|error| self.client.broke_off(error))?;
         Ok(chunk.map(Vec::from))
     }
 }
