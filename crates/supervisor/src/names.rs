@@ -96,7 +96,8 @@ mod tests {
             assert_eq!(local_name(key), name);
         }
         let long = local_name(&format!("in/{}.tar", "é".repeat(510)));
-        assert!(long.len() <= MOST_NAME && long.contains('é') && long.ends_with(".tar"));
+        assert!(long.len() <= MOST_NAME && long.contains("é-"));
+        assert_eq!(long.rsplit('.').next(), Some("tar"), "the ending tells what it is");
         assert_ne!(long, local_name(&format!("in/{}.tar", "é".repeat(511))), "they stay two files");
     }
 
