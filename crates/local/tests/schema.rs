@@ -151,6 +151,19 @@ async fn has_its_jobs(store: &LocalStore, version: i64) {
     assert_eq!(store.usage(&query).await.map(|sums| sums.map(|sums| sums.len())), Ok(Some(known)), "whose it was");
 }
 
+#[tokio::test]
+async fn a_job_that_cannot_be_read_stops_no_upgrade() {
+    let old = mk_old(5);
+    let connection = Connection::open(old.path().join("oscar.db")).expect("opened");
+    connection.execute("UPDATE jobs SET record = 'no JSON' WHERE name = 'cowsay-ended'", ()).expect("broken");
+    drop(connection);
+    let store = LocalStore::open(old.path(), options_for(5)).expect("upgraded");
+    let waits = mk_job("cowsay", "waits", Some(&mk_owner("someone@egi.eu")), 10);
+    let whose = Whose::Owner(Owner::Admin);
+    let page = store.page(&JobQuery { service: waits.service.clone(), whose, page: None, limit: 9 }).await;
+    assert_eq!(page.map(|page| page.jobs), Ok(vec![waits]));
+}
+
 #[test]
 fn a_newer_version_is_refused_and_left_alone() {
     let latest = *versions().last().expect("a fixture");

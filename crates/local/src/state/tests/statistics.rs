@@ -37,7 +37,7 @@ fn jobs_are_read_while_many_wait_for_statistics() {
         let waiting: Vec<_> = (0..8).map(|_| tokio::spawn(waiting(store.clone()))).collect();
         tokio::task::yield_now().await;
         let job = mk_job("s", "1", None, 1);
-        let read = tokio::time::timeout(Duration::from_secs(60), store.get(&job.name)).await;
+        let read = tokio::time::timeout(Duration::from_mins(1), store.get(&job.name)).await;
         assert_eq!(read, Ok(Ok(None)), "it did not wait");
         assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
         drop(opener);
