@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use oscar_engine::ports::StoreError;
-use oscar_engine::ports::jobs::{Accepted, JobQuery, Jobs as _, NewJob, Removal, Usage};
+use oscar_engine::ports::jobs::{Accepted, JobQuery, Jobs as _, NewJob, Removal, Whose};
 use oscar_engine::testing::conformance_jobs::{self, mk_job, mk_new, mk_success, pages};
+use oscar_engine::testing::conformance_usage::{mk_everything, mk_usage, runs};
 use oscar_engine::testing::make::mk_owner;
 use oscar_local::{LocalStore, Options};
 use oscar_model::job::{Event, Job, Phase};
@@ -63,9 +64,8 @@ async fn everything_is_as_it_was_after_opening_again() {
     for step in &steps {
         store.save(step).await.expect("saved");
     }
-    let usage =
-        Usage { service: service("s"), user: String::new(), synchronous: true, at: 9, core_millis: 7, gpu_millis: 1 };
-    store.note_usage(&usage).await.expect("noted");
+    store.note_usage(&mk_usage("s", &mk_owner("alice@x"), "", 9)).await.expect("noted");
+    let used = store.usage(&mk_everything(0, 10)).await;
     let counts = store.counts().await;
     drop(store);
 
@@ -75,7 +75,8 @@ async fn everything_is_as_it_was_after_opening_again() {
     assert_eq!(store.unfinished().await, Ok(vec![waits.clone()]));
     assert_eq!(store.event(&waits.name).await.as_deref(), Ok(format!("event of {}", waits.name).as_bytes()));
     assert_eq!(store.counts().await, counts);
-    assert_eq!(store.usage(0, 10).await, Ok(vec![usage]));
+    assert_eq!(runs(&*store, 0, 10).await, 1);
+    assert_eq!(store.usage(&mk_everything(0, 10)).await, used);
     let again = store.accept(mk_new(&mk_job("s", "again", None, 30), Some("key"))).await;
     assert!(matches!(again, Ok(Accepted::Known { job, .. }) if job.name == waits.name));
     assert_eq!(store.save(&steps[1]).await, Err(StoreError::Conflict), "a stale version");
@@ -187,7 +188,7 @@ async fn pages_show_each_job_once_while_others_come_and_go() {
     loop {
         let done = writer.is_finished();
         let shown: Vec<_> =
-            pages(&*store, &service("s"), None, 7).await.into_iter().flat_map(|page| page.jobs).collect();
+            pages(&*store, &service("s"), &Whose::Everybody, 7).await.into_iter().flat_map(|page| page.jobs).collect();
         let mut seen: Vec<_> = shown.into_iter().filter(is_old).collect();
         seen.reverse();
         assert_eq!(seen, old);
@@ -207,7 +208,7 @@ async fn a_service_with_many_ended_jobs_is_emptied_and_others_are_not() {
     let other = mk_job("other", "1", None, 1);
     accept(&store, &other).await;
     cancel(&store, &other, 9).await;
-    let all = Removal::OfService { service: service("many"), submitter: None, succeeded_only: false };
+    let all = Removal::OfService { service: service("many"), whose: Whose::Everybody, succeeded_only: false };
     assert_eq!(store.remove(&all).await.map(|gone| gone.len()), Ok(1202));
     assert_eq!(store.unfinished().await, Ok(vec![made[0].clone()]));
     let left = store.counts().await.expect("counted");
@@ -220,12 +221,12 @@ async fn the_number_of_a_forgotten_job_is_not_given_out_again() {
     let first = mk_job("s", "1", None, 1);
     accept(&store, &first).await;
     accept(&store, &mk_job("s", "2", None, 1)).await;
-    let query = JobQuery { service: service("s"), submitter: None, page: None, limit: 1 };
+    let query = JobQuery { service: service("s"), whose: Whose::Everybody, page: None, limit: 1 };
     let next = store.page(&query).await.expect("a page").next;
     for job in store.unfinished().await.expect("read") {
         cancel(&store, &job, 2).await;
     }
-    let all = Removal::OfService { service: service("s"), submitter: None, succeeded_only: false };
+    let all = Removal::OfService { service: service("s"), whose: Whose::Everybody, succeeded_only: false };
     store.remove(&all).await.expect("removed");
     drop(store);
     let store = open(folder.path());
@@ -259,7 +260,7 @@ async fn a_job_that_cannot_be_read_hides_no_other() {
     let store = open(folder.path());
     assert!(matches!(store.get(&broken.name).await, Err(StoreError::Broken(_))));
     assert_eq!(store.unfinished().await, Ok(vec![good.clone()]));
-    let shown = pages(&*store, &service("s"), None, 1).await;
+    let shown = pages(&*store, &service("s"), &Whose::Everybody, 1).await;
     assert_eq!(shown.into_iter().flat_map(|page| page.jobs).collect::<Vec<_>>(), vec![good]);
 }
 
@@ -267,23 +268,16 @@ async fn a_job_that_cannot_be_read_hides_no_other() {
 async fn what_ran_long_ago_is_forgotten_bit_by_bit() {
     const DAY: u64 = 24 * 3600 * 1000;
     let (_folder, store) = mk_store();
-    let usage = |at| Usage {
-        service: service("s"),
-        user: "alice@x".to_owned(),
-        synchronous: false,
-        at,
-        core_millis: 1,
-        gpu_millis: 0,
-    };
+    let usage = |at| mk_usage("s", &mk_owner("alice@x"), "alice@x", at);
     for n in 0..20 {
         store.note_usage(&usage(n)).await.expect("noted");
     }
     store.note_usage(&usage(400 * DAY)).await.expect("noted");
-    assert_eq!(store.usage(0, u64::MAX).await.expect("read").len(), 21, "four hundred days are kept");
+    assert_eq!(runs(&*store, 0, u64::MAX).await, 21, "four hundred days are kept");
     let mut kept = Vec::new();
     for _ in 0..4 {
         store.note_usage(&usage(401 * DAY)).await.expect("noted");
-        kept.push(store.usage(0, DAY).await.expect("read").len());
+        kept.push(runs(&*store, 0, DAY).await);
     }
     assert_eq!(kept, [12, 4, 0, 0]);
 }

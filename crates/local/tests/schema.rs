@@ -4,14 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use oscar_engine::ports::audit::Audit as _;
-use oscar_engine::ports::jobs::{Accepted, JobQuery, Jobs};
+use oscar_engine::ports::jobs::{Accepted, JobQuery, Jobs, Whose};
 use oscar_engine::ports::journal::Journal as _;
 use oscar_engine::ports::services::Services;
 use oscar_engine::ports::settings::Settings as _;
+use oscar_engine::ports::usage::{Share, UsageQuery};
 use oscar_engine::ports::users::Users as _;
 use oscar_engine::ports::vault::Vault as _;
 use oscar_engine::testing::conformance_federation::{mk_federation, mk_fences, mk_grant, mk_operation};
 use oscar_engine::testing::conformance_jobs::{mk_job, mk_new, mk_success};
+use oscar_engine::testing::conformance_usage::{mk_everything, runs};
 use oscar_engine::testing::make::{mk_owner, mk_secretive, mk_service};
 use oscar_local::{LocalStore, OpenError, Options};
 use oscar_model::federation::record::Former;
@@ -91,7 +93,7 @@ async fn every_older_version_is_brought_up_to_date_with_its_content() {
             has_what_federations_left(&store, version).await;
         }
         if version >= 5 {
-            has_its_jobs(&store).await;
+            has_its_jobs(&store, version).await;
         }
         drop(store);
         assert_eq!(shape(old.path()), (latest, tables.clone()), "upgraded from {version} as made anew");
@@ -124,7 +126,7 @@ async fn has_what_federations_left(store: &LocalStore, version: i64) {
     assert_eq!(store.recent(9).await.expect("read").len(), 1);
 }
 
-async fn has_its_jobs(store: &LocalStore) {
+async fn has_its_jobs(store: &LocalStore, version: i64) {
     let waits = mk_job("cowsay", "waits", Some(&mk_owner("someone@egi.eu")), 10);
     assert_eq!(store.unfinished().await, Ok(vec![waits.clone()]));
     assert_eq!(store.event(&waits.name).await.as_deref(), Ok(format!("event of {}", waits.name).as_bytes()));
@@ -132,10 +134,34 @@ async fn has_its_jobs(store: &LocalStore) {
     assert!(matches!(again, Ok(Accepted::Known { job, .. }) if *job == waits));
     let ended = mk_job("cowsay", "ended", None, 11);
     assert_eq!(Jobs::get(store, &ended.name).await, Ok(mk_success(&ended, 20).pop()));
-    let query = JobQuery { service: ended.service, submitter: None, page: None, limit: 1 };
-    let page = store.page(&query).await.expect("a page");
-    assert_eq!((page.jobs.len(), page.remaining), (1, 1));
-    assert_eq!(store.usage(0, 100).await.expect("read").len(), 1);
+    let service = ended.service;
+    let shown = async |whose: Whose| {
+        let page = store.page(&JobQuery { service: service.clone(), whose, page: None, limit: 1 }).await;
+        page.map(|page| (page.jobs.len(), page.remaining))
+    };
+    let someone = mk_owner("someone@egi.eu");
+    assert_eq!(shown(Whose::Everybody).await, Ok((1, 1)));
+    assert_eq!(shown(Whose::Owner(Owner::Admin)).await, Ok((1, 1)));
+    assert_eq!(shown(Whose::Owner(someone.clone())).await, Ok((0, 0)));
+    assert_eq!(shown(Whose::Submitter { owner: Owner::Admin, submitter: someone }).await, Ok((1, 0)));
+    assert_eq!(runs(store, 0, 100).await, 1);
+    let share = Share { service: service.clone(), owner: Some(Owner::Admin), user: None };
+    let query = UsageQuery { shares: Some(vec![share]), ..mk_everything(0, 100) };
+    let known = usize::from(version >= 6);
+    assert_eq!(store.usage(&query).await.map(|sums| sums.map(|sums| sums.len())), Ok(Some(known)), "whose it was");
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_read_stops_no_upgrade() {
+    let old = mk_old(5);
+    let connection = Connection::open(old.path().join("oscar.db")).expect("opened");
+    connection.execute("UPDATE jobs SET record = 'no JSON' WHERE name = 'cowsay-ended'", ()).expect("broken");
+    drop(connection);
+    let store = LocalStore::open(old.path(), options_for(5)).expect("upgraded");
+    let waits = mk_job("cowsay", "waits", Some(&mk_owner("someone@egi.eu")), 10);
+    let whose = Whose::Owner(Owner::Admin);
+    let page = store.page(&JobQuery { service: waits.service.clone(), whose, page: None, limit: 9 }).await;
+    assert_eq!(page.map(|page| page.jobs), Ok(vec![waits]));
 }
 
 #[test]

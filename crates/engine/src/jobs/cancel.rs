@@ -7,7 +7,7 @@ use oscar_model::name::ServiceName;
 
 use super::{Dispatcher, run_of};
 use crate::failure::Failure;
-use crate::ports::jobs::{JobQuery, Removal};
+use crate::ports::jobs::{JobQuery, Removal, Whose};
 
 /// How many jobs are ended at the same time.
 const END_AT_ONCE: usize = 64;
@@ -58,14 +58,15 @@ impl Dispatcher {
     }
 
     /// Forgets jobs of a service that have ended: all, or those that succeeded. With `all`, what
-    /// has not ended is ended. A guest of the service reaches only his own.
+    /// has not ended is ended. A guest of the service reaches only his own; the owner, none of an
+    /// earlier service of that name, which he is not shown either.
     pub async fn remove_all(&self, principal: &Principal, service: &ServiceName, all: bool) -> Result<(), Failure> {
         let owner = self.visible(principal, service).await?;
-        let submitter = Self::only_own(principal, &owner);
+        let whose = if principal.is_admin() { Whose::Everybody } else { Self::whose(principal, owner) };
         if all {
             self.end_each(service, |job| may_end(principal, job), principal.label()).await?;
         }
-        let removal = Removal::OfService { service: service.clone(), submitter, succeeded_only: !all };
+        let removal = Removal::OfService { service: service.clone(), whose, succeeded_only: !all };
         self.forget(&removal).await.map(|_| ())
     }
 
@@ -88,14 +89,14 @@ impl Dispatcher {
     /// The service is gone: its jobs end, and are forgotten once they have.
     pub(crate) async fn service_removed(&self, service: &ServiceName) -> Result<(), Failure> {
         self.end_each(service, |_| true, "the removal of its service").await?;
-        let removal = Removal::OfService { service: service.clone(), submitter: None, succeeded_only: false };
+        let removal = Removal::OfService { service: service.clone(), whose: Whose::Everybody, succeeded_only: false };
         self.forget(&removal).await.map(|_| ())
     }
 
     /// Ends what has not ended yet, page by page and many at once: a hundred thousand may wait, and
     /// writes that come together are stored together.
     async fn end_each(&self, service: &ServiceName, concerns: impl Fn(&Job) -> bool, by: &str) -> Result<(), Failure> {
-        let mut query = JobQuery { service: service.clone(), submitter: None, page: None, limit: 500 };
+        let mut query = JobQuery { service: service.clone(), whose: Whose::Everybody, page: None, limit: 500 };
         loop {
             let page = self.jobs.page(&query).await?;
             let concerned = page.jobs.iter().filter(|job| !job.phase.is_final() && concerns(job));

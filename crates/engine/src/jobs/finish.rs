@@ -5,8 +5,8 @@ use oscar_model::job::{Event, Job, Output, Phase};
 use super::Dispatcher;
 use crate::ports::StoreError;
 use crate::ports::buckets::{Move, STAGING_BUCKET};
-use crate::ports::jobs::Usage;
 use crate::ports::runtime::{Ended, Exit};
+use crate::ports::usage::Usage;
 
 impl Dispatcher {
     pub(super) async fn finish(&self, job: &Job, ended: Ended) -> Result<(), StoreError> {
@@ -84,6 +84,7 @@ impl Dispatcher {
         let amount = |units: i64| u64::try_from(units).unwrap_or(0).saturating_mul(held);
         let usage = Usage {
             service: job.service.clone(),
+            owner: job.owner.clone(),
             user: job.submitter.as_ref().map(|owner| owner.as_str().to_owned()).unwrap_or_default(),
             synchronous: false,
             at: ended,

@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 
 use super::{Dispatcher, Held, limit_of, need_of};
 use crate::failure::Failure;
-use crate::ports::jobs::Usage;
 use crate::ports::runtime::{Ended, Exit, Observed, Order, Outputs, RunId, RuntimeError};
+use crate::ports::usage::Usage;
 
 /// What a synchronous run answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +94,7 @@ impl Dispatcher {
         let amount = |units: i64| u64::try_from(units).unwrap_or(0).saturating_mul(millis);
         let usage = Usage {
             service: service.name().clone(),
+            owner: service.owner.clone(),
             user,
             synchronous: true,
             at: self.now(),

@@ -7,8 +7,9 @@ use oscar_model::name::ServiceName;
 
 use super::Dispatcher;
 use crate::failure::Failure;
-use crate::ports::jobs::{JobPage, JobQuery, Usage};
+use crate::ports::jobs::{JobPage, JobQuery, Whose};
 use crate::ports::runtime::{LogPart, LogQuery, RunId, RuntimeError};
+use crate::ports::usage::{UsageQuery, UsageSum};
 
 /// One page of a service's jobs.
 pub type JobList = JobPage;
@@ -18,7 +19,7 @@ pub type Told = LogPart;
 
 impl Dispatcher {
     /// Jobs of a service, the newest first: all for its owner and the administrator, their own
-    /// for everybody else who may use it.
+    /// for everybody else who may use it. None of an earlier service of that name.
     pub async fn list(
         &self,
         principal: &Principal,
@@ -27,8 +28,8 @@ impl Dispatcher {
         limit: usize,
     ) -> Result<JobList, Failure> {
         let owner = self.visible(principal, service).await?;
-        let submitter = Self::only_own(principal, &owner);
-        let query = JobQuery { service: service.clone(), submitter, page, limit };
+        let whose = Self::whose(principal, owner);
+        let query = JobQuery { service: service.clone(), whose, page, limit };
         Ok(self.jobs.page(&query).await?)
     }
 
@@ -67,9 +68,9 @@ impl Dispatcher {
         }
     }
 
-    /// Runs that ended in a stretch of time.
-    pub async fn usage(&self, from: u64, until: u64) -> Result<Vec<Usage>, Failure> {
-        Ok(self.jobs.usage(from, until).await?)
+    /// Sums over runs; nothing when there are more than the query wants.
+    pub async fn usage(&self, query: &UsageQuery) -> Result<Option<Vec<UsageSum>>, Failure> {
+        Ok(self.jobs.usage(query).await?)
     }
 
     /// Jobs in each phase, and how many attempts and runs hold room.
@@ -94,8 +95,16 @@ impl Dispatcher {
         }
     }
 
+    /// Which jobs of the service that is this owner's now a caller reaches.
+    pub(super) fn whose(principal: &Principal, owner: Owner) -> Whose {
+        match Self::only_own(principal, &owner) {
+            Some(submitter) => Whose::Submitter { owner, submitter },
+            None => Whose::Owner(owner),
+        }
+    }
+
     /// Whose jobs a caller is limited to; nobody's when he may see all.
-    pub(super) fn only_own(principal: &Principal, owner: &Owner) -> Option<Owner> {
+    fn only_own(principal: &Principal, owner: &Owner) -> Option<Owner> {
         match principal {
             Principal::User(user) if !principal.acts_for(owner) => Some(Owner::User(user.subject.clone())),
             Principal::Admin | Principal::User(_) | Principal::ServiceToken(_) => None,

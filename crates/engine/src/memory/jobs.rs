@@ -2,12 +2,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use oscar_model::identity::Owner;
 use oscar_model::job::{Job, JobName, Millis, Phase};
 use oscar_model::name::ServiceName;
 
 use crate::ports::StoreError;
-use crate::ports::jobs::{Accepted, JobPage, JobQuery, Jobs, NewJob, Once, Removal, Usage};
+use crate::ports::jobs::{Accepted, JobPage, JobQuery, Jobs, NewJob, Once, Removal, Whose};
+use crate::ports::usage::{Amounts, Share, Tally, Usage, UsageQuery, UsageSum};
 
 #[derive(Default)]
 pub struct MemoryJobs {
@@ -134,7 +134,7 @@ impl Jobs for MemoryJobs {
             Some(Err(_)) => return Ok(JobPage::default()),
         };
         let state = self.state();
-        let wanted = |(_, row): &(&u64, &Row)| is_of(&row.job, &query.service, query.submitter.as_ref());
+        let wanted = |(_, row): &(&u64, &Row)| is_of(&row.job, &query.service, &query.whose);
         let mut rows = state.rows.range(..before).rev().filter(wanted);
         let shown: Vec<_> = rows.by_ref().take(query.limit.max(1)).collect();
         let remaining = rows.count() as u64;
@@ -153,10 +153,10 @@ impl Jobs for MemoryJobs {
                 let number = state.numbers.get(name).copied();
                 number.filter(|number| state.rows[number].job.phase.is_final()).into_iter().collect()
             }
-            Removal::OfService { service, submitter, succeeded_only } => {
+            Removal::OfService { service, whose, succeeded_only } => {
                 let wanted = |number: &u64| {
                     let job = &state.rows[number].job;
-                    is_of(job, service, submitter.as_ref()) && (!succeeded_only || job.phase == Phase::Succeeded)
+                    is_of(job, service, whose) && (!succeeded_only || job.phase == Phase::Succeeded)
                 };
                 state.ended().into_iter().map(|(_, number)| number).filter(wanted).collect()
             }
@@ -173,11 +173,16 @@ impl Jobs for MemoryJobs {
         Ok(Phase::ALL.into_iter().map(|phase| (phase, count(phase))).collect())
     }
 
-    async fn usage(&self, from: Millis, until: Millis) -> Result<Vec<Usage>, StoreError> {
-        let mut usage: Vec<_> =
-            self.state().usage.iter().filter(|usage| (from..until).contains(&usage.at)).cloned().collect();
-        usage.sort_by_key(|usage| usage.at);
-        Ok(usage)
+    async fn usage(&self, query: &UsageQuery) -> Result<Option<Vec<UsageSum>>, StoreError> {
+        let state = self.state();
+        let mut tally = Tally::new(query.limit);
+        for usage in state.usage.iter().filter(|usage| is_wanted(usage, query)) {
+            let amounts = Amounts::of_run(usage.synchronous, usage.core_millis, usage.gpu_millis);
+            if !tally.add(usage.service.as_str(), &usage.user, amounts) {
+                break;
+            }
+        }
+        Ok(tally.finish())
     }
 
     async fn note_usage(&self, usage: &Usage) -> Result<(), StoreError> {
@@ -186,6 +191,17 @@ impl Jobs for MemoryJobs {
     }
 }
 
-fn is_of(job: &Job, service: &ServiceName, submitter: Option<&Owner>) -> bool {
-    job.service == *service && (submitter.is_none() || job.submitter.as_ref() == submitter)
+fn is_of(job: &Job, service: &ServiceName, whose: &Whose) -> bool {
+    job.service == *service
+        && whose.owner().is_none_or(|owner| job.owner == *owner)
+        && whose.submitter().is_none_or(|submitter| job.submitter.as_ref() == Some(submitter))
+}
+
+fn is_wanted(usage: &Usage, query: &UsageQuery) -> bool {
+    let is_in = |share: &Share| {
+        usage.service == share.service
+            && share.owner.as_ref().is_none_or(|owner| usage.owner == *owner)
+            && share.user.as_ref().is_none_or(|user| usage.user == *user)
+    };
+    (query.from..query.until).contains(&usage.at) && query.shares.as_ref().is_none_or(|shares| shares.iter().any(is_in))
 }

@@ -8,6 +8,7 @@ use oscar_model::job::{Job, JobName, Millis, Phase};
 use oscar_model::name::ServiceName;
 
 use super::StoreError;
+use super::usage::{Usage, UsageQuery, UsageSum};
 
 /// Contract:
 /// - A change that returned `Ok` is durable.
@@ -16,8 +17,8 @@ use super::StoreError;
 ///   `AlreadyExists`.
 /// - [`Jobs::save`] stores a job whose version is one more than that which is stored, else it is
 ///   a `Conflict`; `NotFound` when the job was removed.
-/// - The cost of every call but [`Jobs::unfinished`] does not grow with the number of jobs that
-///   have ended.
+/// - The cost of every call but [`Jobs::unfinished`] and [`Jobs::usage`] does not grow with the
+///   number of jobs that have ended; what [`Jobs::usage`] holds in memory grows with its sums only.
 /// - The event of a job is kept until it ends.
 #[async_trait]
 pub trait Jobs: Send + Sync {
@@ -44,9 +45,9 @@ pub trait Jobs: Send + Sync {
     /// How many there are in each phase.
     async fn counts(&self) -> Result<Vec<(Phase, u64)>, StoreError>;
 
-    /// What ended from a time on and before another, for statistics. Kept longer than the jobs
-    /// themselves.
-    async fn usage(&self, from: Millis, until: Millis) -> Result<Vec<Usage>, StoreError>;
+    /// What ran, for statistics: a sum for each service and user of whom there is something, in
+    /// that order; nothing when there would be more than were wanted. No other call waits for it.
+    async fn usage(&self, query: &UsageQuery) -> Result<Option<Vec<UsageSum>>, StoreError>;
 
     /// Remembers a run that ended.
     async fn note_usage(&self, usage: &Usage) -> Result<(), StoreError>;
@@ -76,11 +77,37 @@ pub enum Accepted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobQuery {
     pub service: ServiceName,
-    /// Only what this user asked for.
-    pub submitter: Option<Owner>,
+    pub whose: Whose,
     /// The `next` of the page before.
     pub page: Option<String>,
     pub limit: usize,
+}
+
+/// Which of a service's jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whose {
+    /// All, also those of former services of that name.
+    Everybody,
+    /// Those of the service while it was this owner's.
+    Owner(Owner),
+    /// Of these, what one user asked for.
+    Submitter { owner: Owner, submitter: Owner },
+}
+
+impl Whose {
+    pub fn owner(&self) -> Option<&Owner> {
+        match self {
+            Self::Everybody => None,
+            Self::Owner(owner) | Self::Submitter { owner, .. } => Some(owner),
+        }
+    }
+
+    pub fn submitter(&self) -> Option<&Owner> {
+        match self {
+            Self::Everybody | Self::Owner(_) => None,
+            Self::Submitter { submitter, .. } => Some(submitter),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -100,7 +127,7 @@ pub enum Removal {
     /// Of a service: all that have ended, or only those that succeeded.
     OfService {
         service: ServiceName,
-        submitter: Option<Owner>,
+        whose: Whose,
         succeeded_only: bool,
     },
     /// What ended before a time, and of each service what is beyond a number; at most `limit`.
@@ -109,17 +136,4 @@ pub enum Removal {
         most_per_service: u64,
         limit: usize,
     },
-}
-
-/// One run that ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Usage {
-    pub service: ServiceName,
-    /// Who asked; blank when only the service's token was shown.
-    pub user: String,
-    pub synchronous: bool,
-    pub at: Millis,
-    /// Millicores times milliseconds that were held.
-    pub core_millis: u64,
-    pub gpu_millis: u64,
 }

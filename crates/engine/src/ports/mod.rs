@@ -15,6 +15,7 @@ pub mod runtime;
 pub mod seal;
 pub mod services;
 pub mod settings;
+pub mod usage;
 pub mod users;
 pub mod vault;
 

@@ -8,9 +8,10 @@ use oscar_model::identity::Owner;
 use oscar_model::job::{Event, Job, JobName, Millis, Need, Output, Phase, Source, Submission};
 use oscar_model::name::ServiceName;
 
+use super::conformance_usage::usage;
 use super::make::mk_owner;
 use crate::ports::StoreError;
-use crate::ports::jobs::{Accepted, JobPage, JobQuery, Jobs, NewJob, Once, Removal, Usage};
+use crate::ports::jobs::{Accepted, JobPage, JobQuery, Jobs, NewJob, Once, Removal, Whose};
 
 /// A job of a service, accepted at a time.
 pub fn mk_job(service: &str, unique: &str, submitter: Option<&Owner>, at: Millis) -> Job {
@@ -81,8 +82,8 @@ async fn cancel(store: &dyn Jobs, job: &Job, at: Millis) -> Job {
 }
 
 /// Every page of a service, the last one last.
-pub async fn pages(store: &dyn Jobs, service: &ServiceName, submitter: Option<&Owner>, limit: usize) -> Vec<JobPage> {
-    let mut query = JobQuery { service: service.clone(), submitter: submitter.cloned(), page: None, limit };
+pub async fn pages(store: &dyn Jobs, service: &ServiceName, whose: &Whose, limit: usize) -> Vec<JobPage> {
+    let mut query = JobQuery { service: service.clone(), whose: whose.clone(), page: None, limit };
     let mut pages = Vec::new();
     loop {
         let page = store.page(&query).await.expect("a page");
@@ -92,6 +93,11 @@ pub async fn pages(store: &dyn Jobs, service: &ServiceName, submitter: Option<&O
             return pages;
         }
     }
+}
+
+/// What one user asked for of a service of the administrator's.
+fn mk_submitter(submitter: &Owner) -> Whose {
+    Whose::Submitter { owner: Owner::Admin, submitter: submitter.clone() }
 }
 
 fn names(jobs: &[Job]) -> Vec<&str> {
@@ -109,9 +115,11 @@ pub async fn jobs(store: Arc<dyn Jobs>) {
     one_of_many(&store).await;
     story(&*store).await;
     listing(&*store).await;
+    owners(&*store).await;
     removal(&*store).await;
     old_ones(&*store).await;
     statistics(&*store).await;
+    usage(&*store).await;
 }
 
 async fn acceptance(store: &dyn Jobs) {
@@ -136,7 +144,7 @@ async fn acceptance(store: &dyn Jobs) {
         assert!(matches!(known, Ok(Accepted::Known { .. })), "known as long as the job is kept: {known:?}");
         assert_eq!(ended.phase, Phase::Cancelled);
     }
-    let all = Removal::OfService { service: name_of("accepting"), submitter: None, succeeded_only: false };
+    let all = Removal::OfService { service: name_of("accepting"), whose: Whose::Everybody, succeeded_only: false };
     assert_eq!(store.remove(&all).await.map(|gone| gone.len()), Ok(2));
     let third = mk_job("accepting", "3", None, 13);
     assert_eq!(store.accept(mk_new(&third, Some("key"))).await, Ok(Accepted::New), "forgotten with its job");
@@ -158,7 +166,7 @@ async fn one_of_many(store: &Arc<dyn Jobs>) {
             assert_eq!(job.name, *winner);
         }
     }
-    assert_eq!(pages(&**store, &name_of("racing"), None, 100).await[0].jobs.len(), 1);
+    assert_eq!(pages(&**store, &name_of("racing"), &Whose::Everybody, 100).await[0].jobs.len(), 1);
 }
 
 async fn story(store: &dyn Jobs) {
@@ -194,17 +202,17 @@ async fn listing(store: &dyn Jobs) {
     let mine: Vec<_> = unfinished.into_iter().filter(|job| job.service == service).collect();
     assert_eq!(mine, made, "in the order of acceptance");
 
-    let read = pages(store, &service, None, 4).await;
+    let read = pages(store, &service, &Whose::Everybody, 4).await;
     let newest: Vec<_> = made.iter().rev().cloned().collect();
     assert_eq!(read.iter().flat_map(|page| page.jobs.clone()).collect::<Vec<_>>(), newest);
     assert_eq!(read.iter().map(|page| page.remaining).collect::<Vec<_>>(), [5, 1, 0]);
-    let read = pages(store, &service, Some(&bob), 3).await;
+    let read = pages(store, &service, &mk_submitter(&bob), 3).await;
     assert_eq!(read.len(), 1, "a full page may be the last");
     assert_eq!(names(&read[0].jobs), ["listing-7", "listing-4", "listing-1"]);
-    let read = pages(store, &service, Some(&alice), 2).await;
+    let read = pages(store, &service, &mk_submitter(&alice), 2).await;
     assert_eq!(read.iter().map(|page| page.remaining).collect::<Vec<_>>(), [1, 0]);
 
-    let first = JobQuery { service: service.clone(), submitter: None, page: None, limit: 3 };
+    let first = JobQuery { service: service.clone(), whose: Whose::Everybody, page: None, limit: 3 };
     let page = store.page(&first).await.expect("a page");
     assert_eq!(names(&page.jobs), ["listing-8", "listing-7", "listing-6"]);
     accept(store, &mk_job("listing", "new", None, 200)).await;
@@ -224,6 +232,46 @@ async fn listing(store: &dyn Jobs) {
     assert_eq!(store.page(&none).await, Ok(JobPage::default()));
 }
 
+/// A service of one name that was one owner's and then another's.
+async fn owners(store: &dyn Jobs) {
+    let (former, present, guest) = (mk_owner("former@x"), mk_owner("present@x"), mk_owner("guest@x"));
+    let service = name_of("owning");
+    // Of the nine every third is the former owner's, and the guest asked for each but the last.
+    let mut made = Vec::new();
+    for n in 0..9 {
+        let mut job = mk_job("owning", &n.to_string(), (n < 8).then_some(&guest), 10);
+        job.owner = if n % 3 == 0 { former.clone() } else { present.clone() };
+        accept(store, &job).await;
+        made.push(job);
+    }
+    let shown = async |whose: &Whose, limit| {
+        let pages = pages(store, &service, whose, limit).await;
+        let names = pages.iter().flat_map(|page| names(&page.jobs)).map(|name| name["owning-".len()..].to_owned());
+        (names.collect::<String>(), pages.iter().map(|page| page.remaining).collect::<Vec<_>>())
+    };
+    let text = |text: &str| text.to_owned();
+    let of = |owner: &Owner| Whose::Owner(owner.clone());
+    let asked = |owner: &Owner| Whose::Submitter { owner: owner.clone(), submitter: guest.clone() };
+    assert_eq!(shown(&Whose::Everybody, 5).await, (text("876543210"), vec![4, 0]));
+    assert_eq!(shown(&of(&present), 4).await, (text("875421"), vec![2, 0]), "pages are full of what is shown");
+    assert_eq!(shown(&of(&former), 2).await, (text("630"), vec![1, 0]));
+    assert_eq!(shown(&asked(&present), 2).await, (text("75421"), vec![3, 1, 0]));
+    assert_eq!(shown(&asked(&former), 3).await, (text("630"), vec![0]));
+    assert_eq!(shown(&of(&guest), 3).await, (text(""), vec![0]), "nothing was ever his");
+
+    for job in &made {
+        cancel(store, job, 20).await;
+    }
+    let gone = async |whose: Whose| {
+        let removal = Removal::OfService { service: service.clone(), whose, succeeded_only: false };
+        store.remove(&removal).await.expect("removed").len()
+    };
+    assert_eq!(gone(asked(&present)).await, 5);
+    assert_eq!(gone(of(&present)).await, 1);
+    assert_eq!(shown(&Whose::Everybody, 2).await, (text("630"), vec![1, 0]), "the former owner's are left alone");
+    assert_eq!(gone(Whose::Everybody).await, 3);
+}
+
 async fn removal(store: &dyn Jobs) {
     let (alice, bob) = (mk_owner("alice@x"), mk_owner("bob@x"));
     let service = name_of("removing");
@@ -240,19 +288,15 @@ async fn removal(store: &dyn Jobs) {
     succeed(store, &made[0], 20).await;
     succeed(store, &made[3], 20).await;
     cancel(store, &made[1], 20).await;
-    let of = |submitter: Option<&Owner>, succeeded_only| Removal::OfService {
-        service: service.clone(),
-        submitter: submitter.cloned(),
-        succeeded_only,
-    };
-    assert_eq!(store.remove(&of(Some(&alice), true)).await, Ok(vec![made[0].name.clone()]));
-    assert_eq!(store.remove(&of(Some(&alice), false)).await, Ok(vec![made[1].name.clone()]));
-    assert_eq!(store.remove(&of(None, false)).await, Ok(vec![made[3].name.clone()]));
-    assert_eq!(store.remove(&of(None, false)).await, Ok(vec![]));
+    let of = |whose: Whose, succeeded_only| Removal::OfService { service: service.clone(), whose, succeeded_only };
+    assert_eq!(store.remove(&of(mk_submitter(&alice), true)).await, Ok(vec![made[0].name.clone()]));
+    assert_eq!(store.remove(&of(mk_submitter(&alice), false)).await, Ok(vec![made[1].name.clone()]));
+    assert_eq!(store.remove(&of(Whose::Everybody, false)).await, Ok(vec![made[3].name.clone()]));
+    assert_eq!(store.remove(&of(Whose::Everybody, false)).await, Ok(vec![]));
     assert_eq!(store.get(&made[0].name).await, Ok(None));
     assert_eq!(store.event(&made[0].name).await, Err(StoreError::NotFound));
     assert_eq!(store.save(&mk_success(&made[0], 20)[0]).await, Err(StoreError::NotFound));
-    let left = pages(store, &service, None, 10).await;
+    let left = pages(store, &service, &Whose::Everybody, 10).await;
     assert_eq!(names(&left[0].jobs), ["removing-4", "removing-2"]);
     assert!(store.event(&made[2].name).await.is_ok());
     cancel(store, &made[2], 30).await;
@@ -284,7 +328,7 @@ async fn old_ones(store: &dyn Jobs) {
     assert_eq!(gone(0, 3, 100).await, set(&["old-a-20"]), "of one service there are more than three");
     assert_eq!(gone(0, 1, 1).await.len(), 1);
     assert_eq!(gone(45, 1, 100).await.len(), 1);
-    let left = pages(store, &name_of("old-a"), None, 10).await;
+    let left = pages(store, &name_of("old-a"), &Whose::Everybody, 10).await;
     assert_eq!(names(&left[0].jobs), ["old-a-waits", "old-a-50"]);
     assert_eq!(gone(Millis::MAX, 100, 100).await, set(&["old-a-50", "old-b-60"]), "others are left alone");
 }
@@ -303,20 +347,6 @@ async fn statistics(store: &dyn Jobs) {
     assert_eq!(count_of(store, Phase::Succeeded).await, succeeded + 1);
     store.remove(&Removal::One(two.name)).await.expect("removed");
     assert_eq!(count_of(store, Phase::Succeeded).await, succeeded);
-
-    let usage = |at: Millis, synchronous| Usage {
-        service: name_of("counting"),
-        user: "alice@x".to_owned(),
-        synchronous,
-        at,
-        core_millis: 500,
-        gpu_millis: 0,
-    };
-    for (at, synchronous) in [(1000, true), (3000, false), (2000, true)] {
-        store.note_usage(&usage(at, synchronous)).await.expect("noted");
-    }
-    assert_eq!(store.usage(1000, 3000).await, Ok(vec![usage(1000, true), usage(2000, true)]));
-    assert_eq!(store.usage(2001, Millis::MAX).await, Ok(vec![usage(3000, false)]));
 }
 
 fn name_of(text: &str) -> ServiceName {

@@ -9,10 +9,11 @@ use async_trait::async_trait;
 use oscar_engine::memory::{MemoryBuckets, MemoryJobs, MemoryRuntime, When};
 use oscar_engine::ports::StoreError;
 use oscar_engine::ports::buckets::{Bucket, Buckets, Grant, Keys, Move, Page, Presign, Subscription};
-use oscar_engine::ports::jobs::{Accepted, JobPage, JobQuery, Jobs, NewJob, Removal, Usage};
+use oscar_engine::ports::jobs::{Accepted, JobPage, JobQuery, Jobs, NewJob, Removal};
 use oscar_engine::ports::runtime::{LogPart, LogQuery, Observed, Order, RunId, Runtime, RuntimeError};
+use oscar_engine::ports::usage::{Usage, UsageQuery, UsageSum};
 use oscar_model::identity::{Owner, Subject};
-use oscar_model::job::{Job, JobName, Millis, Phase};
+use oscar_model::job::{Job, JobName, Phase};
 use oscar_model::service::Visibility;
 use tokio::sync::Notify;
 
@@ -126,8 +127,8 @@ impl Jobs for Fragile<MemoryJobs> {
     async fn counts(&self) -> Result<Vec<(Phase, u64)>, StoreError> {
         self.fuse.stored(self.inner.counts()).await
     }
-    async fn usage(&self, from: Millis, until: Millis) -> Result<Vec<Usage>, StoreError> {
-        self.fuse.stored(self.inner.usage(from, until)).await
+    async fn usage(&self, query: &UsageQuery) -> Result<Option<Vec<UsageSum>>, StoreError> {
+        self.fuse.stored(self.inner.usage(query)).await
     }
     async fn note_usage(&self, usage: &Usage) -> Result<(), StoreError> {
         self.fuse.stored(self.inner.note_usage(usage)).await

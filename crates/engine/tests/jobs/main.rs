@@ -3,6 +3,7 @@
 mod crash;
 mod faults;
 mod fragile;
+mod owners;
 mod removal;
 mod story;
 mod synchronous;

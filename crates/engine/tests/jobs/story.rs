@@ -9,6 +9,7 @@ use oscar_engine::memory::When;
 use oscar_engine::ports::buckets::{Buckets as _, Subscription, Uploads as _, Verb};
 use oscar_engine::ports::jobs::Jobs as _;
 use oscar_engine::ports::runtime::{Exit, Runtime as _};
+use oscar_engine::testing::conformance_usage::runs;
 use oscar_model::identity::Principal;
 use oscar_model::job::{MOST_ATTEMPTS, Need, Phase};
 use oscar_model::quantity::Quantity;
@@ -44,7 +45,7 @@ async fn a_job_runs_and_its_outputs_are_put_in_place_once() {
     assert!(!world.buckets.is_open(&key));
     assert_eq!((dispatcher.held(), world.staged().await), (Need::default(), 0));
     assert_eq!(world.runtime.present().await, Ok(vec![]));
-    assert_eq!(dispatcher.usage(0, NOW + 10).await.expect("read").len(), 1);
+    assert_eq!(runs(&*world.jobs, 0, NOW + 10).await, 1);
 }
 
 #[tokio::test]

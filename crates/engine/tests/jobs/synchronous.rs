@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use oscar_engine::jobs::{Answer, Dispatcher, RunFailure};
 use oscar_engine::ports::runtime::{Exit, RunId, Runtime as _};
+use oscar_engine::ports::usage::Amounts;
+use oscar_engine::testing::conformance_usage::mk_everything;
 use oscar_model::job::Need;
 use tokio::task::JoinHandle;
 
@@ -56,8 +58,8 @@ async fn a_caller_gets_the_answer_of_his_run() {
     assert_eq!(caller.await.expect("ran"), Ok(Answer { body: b"out".to_vec(), millis: 5 }));
     assert_eq!(dispatcher.held(), Need::default());
     until("nothing is left of it", || world.runtime.alive().is_empty()).await;
-    let used = dispatcher.usage(0, NOW + 1).await.expect("read");
-    assert!(used.len() == 1 && used[0].synchronous && used[0].core_millis == 5000, "{used:?}");
+    let used = dispatcher.usage(&mk_everything(0, NOW + 1)).await.expect("read").expect("few");
+    assert_eq!(used[0].amounts, Amounts { synchronous: 1, core_millis: 5000, ..Amounts::default() });
 }
 
 #[tokio::test]

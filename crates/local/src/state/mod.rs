@@ -12,6 +12,7 @@ mod folder;
 mod index;
 mod jobs;
 mod key;
+mod reader;
 mod schema;
 mod seal;
 mod services;
@@ -22,12 +23,13 @@ mod users;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use oscar_engine::ports::StoreError;
 use rusqlite::Connection;
 
 use index::Index;
+use reader::Reader;
 use seal::{Place, Seal};
 use writer::{Change, Writer};
 
@@ -65,11 +67,10 @@ pub struct LocalStore {
     seal: Seal,
     index: Arc<RwLock<Index>>,
     reader: Reader,
+    /// For what reads much: nothing else waits for it.
+    statistics: Reader,
     writer: Writer,
 }
-
-/// The connection that reads what the index does not hold; gone once the store is closed.
-type Reader = Arc<Mutex<Option<Connection>>>;
 
 impl LocalStore {
     /// Opens the store in `data`, which is made when it is not there. Blocks while the
@@ -83,16 +84,17 @@ impl LocalStore {
         let instance_id = schema::ensure_instance_id(&connection).map_err(failed)?;
         let (index, last_revision) = Index::load(&connection).map_err(failed)?;
         let index = Arc::new(RwLock::new(index));
-        let reader = Arc::new(Mutex::new(Some(schema::open_reader(&database)?)));
+        let (reader, statistics) = (Reader::open(&database)?, Reader::open(&database)?);
         let writer = Writer::start(writer::Parts {
             connection,
             last_revision,
             index: index.clone(),
-            reader: reader.clone(),
+            readers: [reader.clone(), statistics.clone()],
             folder,
         })
         .map_err(|cause| OpenError::Folder { path: data.to_owned(), cause })?;
-        Ok(Arc::new(Self { namespace: options.namespace, instance_id, database, seal, index, reader, writer }))
+        let namespace = options.namespace;
+        Ok(Arc::new(Self { namespace, instance_id, database, seal, index, reader, statistics, writer }))
     }
 
     /// The permanent id of this data folder's manager, a UUID.
@@ -128,13 +130,7 @@ impl LocalStore {
         &self,
         query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let reader = self.reader.clone();
-        let work = tokio::task::spawn_blocking(move || {
-            let guard = reader.lock().unwrap_or_else(PoisonError::into_inner);
-            let connection = guard.as_ref().ok_or_else(errors::closed)?;
-            query(connection).map_err(|error| errors::to_store_error(&error))
-        });
-        work.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
+        self.reader.read(query).await
     }
 }
 

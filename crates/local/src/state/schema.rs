@@ -16,7 +16,7 @@ use super::seal::{Place, Seal};
 const APPLICATION_ID: i64 = 0x4F53_4352;
 
 /// The n-th (from zero) brings a database of version n to version n + 1.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     // Services and their secrets. `counters` remembers the last revision that was given out.
     "CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
      CREATE TABLE counters (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -73,6 +73,7 @@ const MIGRATIONS: [&str; 5] = [
          PRIMARY KEY (service, label)
      ) STRICT;",
     jobs::TABLES,
+    jobs::OWNERS,
 ];
 
 /// The version from which on credentials are sealed.

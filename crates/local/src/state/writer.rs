@@ -9,10 +9,10 @@ use oscar_engine::ports::StoreError;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
-use super::Reader;
 use super::errors::{closed, is_of_one_change, to_store_error};
 use super::folder::Folder;
 use super::index::Index;
+use super::reader::Reader;
 
 /// Enough to share a flush among many; few enough that the first does not wait for long.
 const BATCH: usize = 512;
@@ -66,7 +66,7 @@ pub(super) struct Parts {
     pub(super) connection: Connection,
     pub(super) last_revision: i64,
     pub(super) index: Arc<RwLock<Index>>,
-    pub(super) reader: Reader,
+    pub(super) readers: [Reader; 2],
     /// Let go after the last connection.
     pub(super) folder: Folder,
 }
@@ -210,8 +210,8 @@ fn attempt(parts: &mut Parts, jobs: &mut [Box<dyn Job>]) -> rusqlite::Result<()>
 
 /// Brings the log into the database, so that the one file is a whole backup.
 fn finish(parts: Parts) -> Result<(), StoreError> {
-    let Parts { connection, reader, folder, .. } = parts;
-    drop(reader.lock().unwrap_or_else(PoisonError::into_inner).take());
+    let Parts { connection, readers, folder, .. } = parts;
+    readers.iter().for_each(Reader::close);
     let checkpoint = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
     let ended = connection.close().map_err(|(_, error)| error);
     drop(folder);

@@ -1,22 +1,19 @@
 //! Writing jobs, and counting them.
 
 use oscar_engine::ports::StoreError;
-use oscar_engine::ports::jobs::{Accepted, Once, Usage};
+use oscar_engine::ports::jobs::{Accepted, Once};
 use oscar_model::job::{Job, Phase};
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use super::{JobRow, by_submitter, parse, signed};
+use super::{JobRow, by_owner, by_submitter, parse};
 use crate::state::index::Index;
 use crate::state::writer::{Batch, Change, Failure};
-
-/// How long it is remembered what ran: four hundred days.
-const KEEP_USAGE: u64 = 400 * 24 * 3600 * 1000;
 
 const KNOWN: &str = "SELECT once_digest, record FROM jobs INDEXED BY jobs_once WHERE once_key = ?1";
 const EXISTS: &str = "SELECT 1 FROM jobs WHERE name = ?1";
 const INSERT: &str =
-    "INSERT INTO jobs (name, service, submitter, phase, finished, version, once_key, once_digest, record)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    "INSERT INTO jobs (name, service, owner, submitter, phase, finished, version, once_key, once_digest, record)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 const INSERT_EVENT: &str = "INSERT INTO job_events (number, sealed) VALUES (?1, ?2)";
 const FIND: &str = "SELECT number, phase, version FROM jobs WHERE name = ?1";
 const UPDATE: &str = "UPDATE jobs SET phase = ?2, finished = ?3, version = ?4, record = ?5 WHERE number = ?1";
@@ -24,14 +21,9 @@ const DELETE_EVENT: &str = "DELETE FROM job_events WHERE number = ?1";
 const BUMP: &str = "INSERT INTO job_counts (scope, name, jobs) VALUES (?1, ?2, ?3)
      ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs";
 const DROP_EMPTY: &str = "DELETE FROM job_counts WHERE scope = ?1 AND name = ?2 AND jobs <= 0";
-const INSERT_USAGE: &str = "INSERT INTO usage (at, service, user, synchronous, core_millis, gpu_millis)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-/// More than one at a time, so that it catches up; few, so that nobody waits for it.
-const PRUNE_USAGE: &str = "DELETE FROM usage WHERE rowid IN
-     (SELECT rowid FROM usage INDEXED BY usage_by_time WHERE at < ?1 ORDER BY at LIMIT 8)";
 
 #[cfg(test)]
-pub(super) const QUERIES: &[&str] = &[KNOWN, EXISTS, FIND, UPDATE, DELETE_EVENT, DROP_EMPTY, PRUNE_USAGE];
+pub(super) const QUERIES: &[&str] = &[KNOWN, EXISTS, FIND, UPDATE, DELETE_EVENT, DROP_EMPTY];
 
 /// Accepts a job, unless its key is known.
 pub(super) struct Accept {
@@ -59,6 +51,7 @@ impl Change for Accept {
         sql.prepare_cached(INSERT)?.execute(params![
             row.name,
             row.service,
+            row.owner,
             row.submitter,
             row.phase.as_str(),
             row.finished,
@@ -123,6 +116,7 @@ impl Change for Save {
 /// What a job is counted by.
 pub(super) struct Counted {
     pub(super) service: String,
+    pub(super) owner: String,
     pub(super) submitter: String,
     pub(super) phase: String,
     pub(super) ended: bool,
@@ -132,6 +126,7 @@ impl Counted {
     fn of(row: &JobRow) -> Self {
         Self {
             service: row.service.clone(),
+            owner: row.owner.clone(),
             submitter: row.submitter.clone(),
             phase: row.phase.as_str().to_owned(),
             ended: row.finished.is_some(),
@@ -141,10 +136,11 @@ impl Counted {
 
 /// Counts a job that came or went.
 pub(super) fn count_job(sql: &Transaction<'_>, counted: &Counted, change: i64) -> rusqlite::Result<()> {
-    let Counted { service, submitter, phase, ended } = counted;
+    let Counted { service, owner, submitter, phase, ended } = counted;
     bump(sql, "phase", phase, change)?;
     bump(sql, "service", service, change)?;
-    bump(sql, "submitter", &by_submitter(service, submitter), change)?;
+    bump(sql, "owner", &by_owner(service, owner), change)?;
+    bump(sql, "submitter", &by_submitter(service, owner, submitter), change)?;
     if *ended {
         bump(sql, "ended", service, change)?;
     }
@@ -157,23 +153,4 @@ fn bump(sql: &Transaction<'_>, scope: &str, name: &str, change: i64) -> rusqlite
         sql.prepare_cached(DROP_EMPTY)?.execute([scope, name])?;
     }
     Ok(())
-}
-
-/// Remembers a run, and forgets some that are too old.
-pub(super) struct NoteUsage(pub(super) Usage);
-
-impl Change for NoteUsage {
-    type Step = ();
-    type Output = ();
-
-    fn apply(&self, batch: &mut Batch<'_>) -> Result<(), Failure> {
-        let Usage { service, user, synchronous, at, core_millis, gpu_millis } = &self.0;
-        let values =
-            params![signed(*at), service.as_str(), user, synchronous, signed(*core_millis), signed(*gpu_millis)];
-        batch.sql.prepare_cached(INSERT_USAGE)?.execute(values)?;
-        batch.sql.prepare_cached(PRUNE_USAGE)?.execute([signed(at.saturating_sub(KEEP_USAGE))])?;
-        Ok(())
-    }
-
-    fn publish(self, (): (), _index: &mut Index) {}
 }

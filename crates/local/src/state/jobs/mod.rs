@@ -1,25 +1,29 @@
 //! Jobs, their events, and what they used.
 //!
 //! No call reads more rows than it answers with, however many jobs are kept: each query names
-//! the index that it goes by, and how many there are is counted as they come and go.
+//! the index that it goes by, and how many there are is counted as they come and go. Only
+//! statistics read all that ran in their time, on a connection of their own.
 
 mod changes;
 mod remove;
+mod usage;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use oscar_api::job::{from_bytes, to_bytes};
 use oscar_engine::ports::StoreError;
-use oscar_engine::ports::jobs::{Accepted, JobPage, JobQuery, Jobs, NewJob, Removal, Usage};
-use oscar_model::job::{Job, JobName, Millis, Phase};
-use oscar_model::name::ServiceName;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use oscar_engine::ports::jobs::{Accepted, JobPage, JobQuery, Jobs, NewJob, Removal, Whose};
+use oscar_engine::ports::usage::{Usage, UsageQuery, UsageSum};
+use oscar_model::job::{Job, JobName, Phase};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
 
 use super::LocalStore;
 use super::seal::{Place, unopened};
-use changes::{Accept, NoteUsage, Save};
+use changes::{Accept, Save};
 use remove::Remove;
+use usage::NoteUsage;
 
 /// The migration that jobs came with.
 pub(super) const TABLES: &str = "CREATE TABLE jobs (
@@ -60,23 +64,40 @@ pub(super) const TABLES: &str = "CREATE TABLE jobs (
      ) STRICT;
      CREATE INDEX usage_by_time ON usage (at);";
 
+/// The migration that owners came with. Whose service it was that ran before is not known: only
+/// the administrator is told of those runs.
+pub(super) const OWNERS: &str = "ALTER TABLE jobs ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+     UPDATE jobs SET owner = coalesce(json_extract(record, '$.owner'), '') WHERE json_valid(record);
+     DROP INDEX jobs_of_submitter;
+     CREATE INDEX jobs_of_owner ON jobs (service, owner);
+     CREATE INDEX jobs_of_submitter ON jobs (service, owner, submitter);
+     DELETE FROM job_counts WHERE scope = 'submitter';
+     INSERT INTO job_counts (scope, name, jobs)
+         SELECT 'owner', service || char(10) || owner, count(*) FROM jobs GROUP BY service, owner;
+     INSERT INTO job_counts (scope, name, jobs)
+         SELECT 'submitter', service || char(10) || owner || char(10) || submitter, count(*)
+         FROM jobs GROUP BY service, owner, submitter;
+     ALTER TABLE usage ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+     CREATE INDEX usage_of_service ON usage (service, at);
+     CREATE INDEX usage_of_user ON usage (service, user, at);";
+
 const GET: &str = "SELECT record FROM jobs WHERE name = ?1";
 const EVENT: &str = "SELECT sealed FROM jobs JOIN job_events USING (number) WHERE name = ?1";
 const UNFINISHED: &str =
     "SELECT name, record FROM jobs INDEXED BY jobs_unfinished WHERE finished IS NULL ORDER BY number";
 const PAGE: &str = "SELECT number, name, record FROM jobs INDEXED BY jobs_of_service
-     WHERE service = ?1 AND number < ?3 ORDER BY number DESC LIMIT ?4";
+     WHERE service = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3";
+const PAGE_OF_OWNER: &str = "SELECT number, name, record FROM jobs INDEXED BY jobs_of_owner
+     WHERE service = ?1 AND owner = ?4 AND number < ?2 ORDER BY number DESC LIMIT ?3";
 const PAGE_OF_SUBMITTER: &str = "SELECT number, name, record FROM jobs INDEXED BY jobs_of_submitter
-     WHERE service = ?1 AND submitter = ?2 AND number < ?3 ORDER BY number DESC LIMIT ?4";
+     WHERE service = ?1 AND owner = ?4 AND submitter = ?5 AND number < ?2 ORDER BY number DESC LIMIT ?3";
 const COUNT: &str = "SELECT jobs FROM job_counts WHERE scope = ?1 AND name = ?2";
 const PHASES: &str = "SELECT name, jobs FROM job_counts WHERE scope = 'phase'";
-const USAGE: &str = "SELECT at, service, user, synchronous, core_millis, gpu_millis FROM usage INDEXED BY usage_by_time
-     WHERE at >= ?1 AND at < ?2 ORDER BY at, rowid";
 
 #[cfg(test)]
 pub(super) fn queries() -> Vec<&'static str> {
-    let here = [GET, EVENT, UNFINISHED, PAGE, PAGE_OF_SUBMITTER, COUNT, PHASES, USAGE];
-    [&here[..], changes::QUERIES, remove::QUERIES].concat()
+    let here = [GET, EVENT, UNFINISHED, PAGE, PAGE_OF_OWNER, PAGE_OF_SUBMITTER, COUNT, PHASES];
+    [&here[..], changes::QUERIES, remove::QUERIES, usage::QUERIES].concat()
 }
 
 impl LocalStore {
@@ -158,13 +179,9 @@ impl Jobs for LocalStore {
         Ok(Phase::ALL.into_iter().map(|phase| (phase, unsigned(count(phase)))).collect())
     }
 
-    async fn usage(&self, from: Millis, until: Millis) -> Result<Vec<Usage>, StoreError> {
-        self.read(move |sql| {
-            let mut query = sql.prepare_cached(USAGE)?;
-            let rows = query.query_map([signed(from), signed(until)], usage_of)?;
-            rows.filter_map(Result::transpose).collect()
-        })
-        .await
+    async fn usage(&self, query: &UsageQuery) -> Result<Option<Vec<UsageSum>>, StoreError> {
+        let query = query.clone();
+        self.statistics.read(move |sql| usage::sums(sql, &query)).await
     }
 
     async fn note_usage(&self, usage: &Usage) -> Result<(), StoreError> {
@@ -176,6 +193,7 @@ impl Jobs for LocalStore {
 struct JobRow {
     name: String,
     service: String,
+    owner: String,
     /// Blank when nobody is named.
     submitter: String,
     phase: Phase,
@@ -189,6 +207,7 @@ impl JobRow {
         Self {
             name: job.name.to_string(),
             service: job.service.to_string(),
+            owner: job.owner.as_str().to_owned(),
             submitter: job.submitter.as_ref().map(|owner| owner.as_str().to_owned()).unwrap_or_default(),
             phase: job.phase,
             finished: job.finished_at().map(signed),
@@ -218,12 +237,16 @@ impl Token {
 
 fn page(sql: &Connection, query: &JobQuery, token: Token) -> rusqlite::Result<JobPage> {
     let (service, limit) = (query.service.as_str(), query.limit.max(1));
-    let submitter = query.submitter.as_ref().map(|owner| owner.as_str().to_owned());
-    let text = if submitter.is_some() { PAGE_OF_SUBMITTER } else { PAGE };
-    let mut statement = sql.prepare_cached(text)?;
     let most = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
-    // Every statement has the same values; the one without a submitter does not look at his.
-    let mut rows = statement.query(params![service, submitter.as_deref().unwrap_or_default(), token.before, most])?;
+    let mut values: Vec<Value> = vec![service.to_owned().into(), token.before.into(), most.into()];
+    let those = query.whose.owner().into_iter().chain(query.whose.submitter());
+    values.extend(those.map(|owner| Value::from(owner.as_str().to_owned())));
+    let mut statement = sql.prepare_cached(match query.whose {
+        Whose::Everybody => PAGE,
+        Whose::Owner(_) => PAGE_OF_OWNER,
+        Whose::Submitter { .. } => PAGE_OF_SUBMITTER,
+    })?;
+    let mut rows = statement.query(params_from_iter(values))?;
     let (mut seen, mut last, mut jobs, mut is_last) = (0, 0, Vec::new(), true);
     while let Some(row) = rows.next()? {
         if seen == limit {
@@ -239,9 +262,12 @@ fn page(sql: &Connection, query: &JobQuery, token: Token) -> rusqlite::Result<Jo
     }
     let left = match token.left {
         Some(left) => left,
-        None => unsigned(match &submitter {
-            Some(submitter) => count(sql, "submitter", &by_submitter(service, submitter))?,
-            None => count(sql, "service", service)?,
+        None => unsigned(match &query.whose {
+            Whose::Everybody => count(sql, "service", service)?,
+            Whose::Owner(owner) => count(sql, "owner", &by_owner(service, owner.as_str()))?,
+            Whose::Submitter { owner, submitter } => {
+                count(sql, "submitter", &by_submitter(service, owner.as_str(), submitter.as_str()))?
+            }
         }),
     };
     let remaining = left.saturating_sub(seen as u64).max(1);
@@ -253,9 +279,13 @@ fn count(sql: &Connection, scope: &str, name: &str) -> rusqlite::Result<i64> {
     Ok(found.unwrap_or(0))
 }
 
-/// The name of a count; no service has a line break in its own.
-fn by_submitter(service: &str, submitter: &str) -> String {
-    format!("{service}\n{submitter}")
+/// The name of a count; no service and no user has a line break in its own.
+fn by_owner(service: &str, owner: &str) -> String {
+    format!("{service}\n{owner}")
+}
+
+fn by_submitter(service: &str, owner: &str, submitter: &str) -> String {
+    format!("{service}\n{owner}\n{submitter}")
 }
 
 /// A job from two columns, its name and its record. One that cannot be read hides no other.
@@ -272,18 +302,6 @@ fn readable(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Job>> {
 
 fn parse(record: &str) -> Result<Job, StoreError> {
     from_bytes(record.as_bytes()).map_err(|cause| StoreError::Broken(format!("a job: {cause}")))
-}
-
-fn usage_of(row: &Row<'_>) -> rusqlite::Result<Option<Usage>> {
-    let Some(service) = ServiceName::parse(&row.get::<_, String>(1)?) else { return Ok(None) };
-    Ok(Some(Usage {
-        service,
-        user: row.get(2)?,
-        synchronous: row.get(3)?,
-        at: unsigned(row.get(0)?),
-        core_millis: unsigned(row.get(4)?),
-        gpu_millis: unsigned(row.get(5)?),
-    }))
 }
 
 /// Where the event of a job is; it may hold anything that a user sends.

@@ -1,6 +1,6 @@
 //! Forgetting jobs that have ended, in bites: no other change waits long for it.
 
-use oscar_engine::ports::jobs::Removal;
+use oscar_engine::ports::jobs::{Removal, Whose};
 use oscar_model::job::{JobName, Phase};
 use rusqlite::types::Value;
 use rusqlite::{Row, Transaction, params_from_iter};
@@ -13,22 +13,27 @@ use crate::state::writer::{Batch, Change, Failure};
 /// How many one transaction forgets of those that share a service.
 const BITE: i64 = 500;
 
-const ONE: &str = "SELECT number, name, service, submitter, phase FROM jobs WHERE name = ?1 AND finished IS NOT NULL";
-const OF_SERVICE: &str = "SELECT number, name, service, submitter, phase FROM jobs INDEXED BY jobs_of_service
+const ONE: &str =
+    "SELECT number, name, service, owner, submitter, phase FROM jobs WHERE name = ?1 AND finished IS NOT NULL";
+const OF_SERVICE: &str = "SELECT number, name, service, owner, submitter, phase FROM jobs INDEXED BY jobs_of_service
      WHERE service = ?1 AND number > ?2 AND finished IS NOT NULL AND ?3 IN ('', phase) ORDER BY number LIMIT ?4";
-const OF_SUBMITTER: &str = "SELECT number, name, service, submitter, phase FROM jobs INDEXED BY jobs_of_submitter
-     WHERE service = ?1 AND number > ?2 AND finished IS NOT NULL AND ?3 IN ('', phase) AND submitter = ?5
+const OF_OWNER: &str = "SELECT number, name, service, owner, submitter, phase FROM jobs INDEXED BY jobs_of_owner
+     WHERE service = ?1 AND number > ?2 AND finished IS NOT NULL AND ?3 IN ('', phase) AND owner = ?5
      ORDER BY number LIMIT ?4";
-const BEFORE: &str = "SELECT number, name, service, submitter, phase FROM jobs INDEXED BY jobs_by_end
+const OF_SUBMITTER: &str =
+    "SELECT number, name, service, owner, submitter, phase FROM jobs INDEXED BY jobs_of_submitter
+     WHERE service = ?1 AND number > ?2 AND finished IS NOT NULL AND ?3 IN ('', phase) AND owner = ?5 AND submitter = ?6
+     ORDER BY number LIMIT ?4";
+const BEFORE: &str = "SELECT number, name, service, owner, submitter, phase FROM jobs INDEXED BY jobs_by_end
      WHERE finished < ?1 ORDER BY finished, number LIMIT ?2";
 /// As many rows as there are services.
 const TOO_MANY: &str = "SELECT name, jobs FROM job_counts WHERE scope = 'ended' AND jobs > ?1";
-const OLDEST: &str = "SELECT number, name, service, submitter, phase FROM jobs INDEXED BY jobs_ended
+const OLDEST: &str = "SELECT number, name, service, owner, submitter, phase FROM jobs INDEXED BY jobs_ended
      WHERE service = ?1 AND finished IS NOT NULL ORDER BY finished, number LIMIT ?2";
 const DELETE: &str = "DELETE FROM jobs WHERE number = ?1";
 
 #[cfg(test)]
-pub(super) const QUERIES: &[&str] = &[ONE, OF_SERVICE, OF_SUBMITTER, BEFORE, TOO_MANY, OLDEST, DELETE];
+pub(super) const QUERIES: &[&str] = &[ONE, OF_SERVICE, OF_OWNER, OF_SUBMITTER, BEFORE, TOO_MANY, OLDEST, DELETE];
 
 /// Forgets a bite of what was asked for.
 #[derive(Clone)]
@@ -65,12 +70,17 @@ impl Change for Remove {
         let sql = &batch.sql;
         match &self.which {
             Removal::One(name) => Ok(bite(&forget(sql, ONE, vec![name.to_string().into()])?, None)),
-            Removal::OfService { service, submitter, succeeded_only } => {
+            Removal::OfService { service, whose, succeeded_only } => {
                 let phase = if *succeeded_only { Phase::Succeeded.as_str() } else { "" };
                 let mut values: Vec<Value> =
                     vec![service.to_string().into(), self.after.into(), phase.to_owned().into(), BITE.into()];
-                values.extend(submitter.as_ref().map(|owner| Value::from(owner.as_str().to_owned())));
-                let query = if submitter.is_some() { OF_SUBMITTER } else { OF_SERVICE };
+                let those = whose.owner().into_iter().chain(whose.submitter());
+                values.extend(those.map(|owner| Value::from(owner.as_str().to_owned())));
+                let query = match whose {
+                    Whose::Everybody => OF_SERVICE,
+                    Whose::Owner(_) => OF_OWNER,
+                    Whose::Submitter { .. } => OF_SUBMITTER,
+                };
                 Ok(bite(&forget(sql, query, values)?, Some(BITE)))
             }
             Removal::Old { ended_before, most_per_service, limit } => {
@@ -108,7 +118,8 @@ fn forget(sql: &Transaction<'_>, query: &str, values: Vec<Value>) -> rusqlite::R
 }
 
 fn ended(row: &Row<'_>) -> rusqlite::Result<Ended> {
-    let counted = Counted { service: row.get(2)?, submitter: row.get(3)?, phase: row.get(4)?, ended: true };
+    let counted =
+        Counted { service: row.get(2)?, owner: row.get(3)?, submitter: row.get(4)?, phase: row.get(5)?, ended: true };
     Ok(Ended { number: row.get(0)?, name: row.get(1)?, counted })
 }
 

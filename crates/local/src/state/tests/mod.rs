@@ -2,6 +2,7 @@
 
 mod plans;
 mod refusal;
+mod statistics;
 
 use std::sync::{Arc, Mutex, mpsc};
 

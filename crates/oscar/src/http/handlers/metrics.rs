@@ -1,6 +1,6 @@
 //! What ran, for owners and operators.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -50,19 +50,18 @@ pub(in super::super) async fn get_metrics(State(app): State<Arc<App>>, uri: Uri,
 async fn summary(app: &App, uri: &Uri, headers: &HeaderMap) -> Result<Summary, Refused> {
     let principal = authenticate(app, headers).await?;
     let range = Range::of(uri)?;
-    let Shown { runs, services, source } = shown(app, &principal, range).await?;
-    let sums = Sums::of(&runs);
-    let mut active: Vec<_> = runs.iter().map(|run| &run.service).collect();
-    active.sort_unstable();
-    active.dedup();
+    let Shown { sums, services, source } = shown(app, &principal, range, None).await?;
+    let active: BTreeSet<_> = sums.iter().map(|sum| &sum.service).collect();
+    let active = active.len() as u64;
+    let sums = Sums::of(&sums);
     let totals = Totals {
-        services_count_active: active.len() as u64,
+        services_count_active: active,
         services_count_total: services,
         cpu_hours_total: sums.cpu_hours(),
         gpu_hours_total: sums.gpu_hours(),
         requests_count_total: sums.total(),
-        requests_count_sync: sums.synchronous,
-        requests_count_async: sums.asynchronous,
+        requests_count_sync: sums.synchronous(),
+        requests_count_async: sums.asynchronous(),
         requests_count_exposed: 0,
         countries_count: 0,
         countries: None,
@@ -116,16 +115,16 @@ async fn breakdown(app: &App, uri: &Uri, headers: &HeaderMap) -> Result<Response
         return Err(invalid("include_users is not supported with format=csv"));
     }
     let range = Range::of(uri)?;
-    let Shown { runs, .. } = shown(app, &principal, range).await?;
+    let Shown { sums, .. } = shown(app, &principal, range, None).await?;
     let mut groups: BTreeMap<&str, Sums> = BTreeMap::new();
-    for run in &runs {
+    for sum in &sums {
         let key = match group {
-            Group::Service => run.service.as_str(),
-            Group::User if run.user.is_empty() => NOBODY,
-            Group::User => run.user.as_str(),
+            Group::Service => sum.service.as_str(),
+            Group::User if sum.user.is_empty() => NOBODY,
+            Group::User => sum.user.as_str(),
             Group::Country => continue,
         };
-        groups.entry(key).or_default().add(run);
+        groups.entry(key).or_default().add(sum);
     }
     if csv {
         let kind = [(header::CONTENT_TYPE, "text/csv; charset=utf-8")];
@@ -145,8 +144,8 @@ fn item(group: Group, key: &str, sums: &Sums, include_users: bool) -> Item {
     Item::Service(ServiceItem {
         key,
         requests_count_total: sums.total(),
-        requests_count_sync: sums.synchronous,
-        requests_count_async: sums.asynchronous,
+        requests_count_sync: sums.synchronous(),
+        requests_count_async: sums.asynchronous(),
         requests_count_exposed: 0,
         unique_users_count: sums.users.len() as u64,
         users: include_users.then(|| sums.users.iter().cloned().collect()),
@@ -165,7 +164,7 @@ fn table(group: Group, groups: &BTreeMap<&str, Sums>) -> String {
     };
     for (key, sums) in groups {
         let (key, total, users) = (cell(key), sums.total(), sums.users.len());
-        let (synchronous, asynchronous) = (sums.synchronous, sums.asynchronous);
+        let (synchronous, asynchronous) = (sums.synchronous(), sums.asynchronous());
         // Writing to a string does not fail.
         let _ = match group {
             Group::User => writeln!(out, "{key},,{total},"),
@@ -219,8 +218,8 @@ async fn of_service(app: &App, name: &str, uri: &Uri, headers: &HeaderMap) -> Re
             }
         },
     };
-    let Shown { runs, source, .. } = shown(app, &principal, range).await?;
-    let sums = Sums::of(runs.iter().filter(|run| run.service == name));
+    let Shown { sums, source, .. } = shown(app, &principal, range, Some(&name)).await?;
+    let sums = Sums::of(&sums);
     let metric = |key: &str| Metric {
         metric: key.to_owned(),
         value: value(key, &sums),
@@ -245,8 +244,8 @@ fn value(key: &str, sums: &Sums) -> f64 {
     match key {
         "cpu-hours" => sums.cpu_hours(),
         "gpu-hours" => sums.gpu_hours(),
-        "requests-sync-per-service" => sums.synchronous as f64,
-        "requests-async-per-service" => sums.asynchronous as f64,
+        "requests-sync-per-service" => sums.synchronous() as f64,
+        "requests-async-per-service" => sums.asynchronous() as f64,
         "users-per-service" => sums.users.len() as f64,
         // Exposed services are not called through the manager.
         _ => 0.0,

@@ -1,20 +1,24 @@
 //! What ran in a stretch of time, as far as a caller is shown it; pure but for the first part.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use axum::http::Uri;
 use oscar_api::body::metrics::Source;
 use oscar_api::problem::Code;
 use oscar_engine::Failure;
-use oscar_engine::ports::jobs::Usage;
 use oscar_engine::ports::services::Entry;
-use oscar_model::identity::Principal;
+use oscar_engine::ports::usage::{Amounts, Share, UsageQuery, UsageSum};
+use oscar_model::identity::{Owner, Principal};
+use oscar_model::name::ServiceName;
 
 use super::super::answer::Refused;
 use super::super::app::App;
 use super::extract::Query;
 
 const DAY: u64 = 24 * 3600 * 1000;
+/// The most pairs of a service and a user that one answer is made of.
+const MOST_SUMS: usize = 50_000;
+const TOO_MUCH: &str = "too many services and users for one answer; ask for a shorter stretch of time";
 
 /// A stretch of time in milliseconds since 1970.
 #[derive(Debug, Clone, Copy)]
@@ -42,82 +46,106 @@ impl Range {
     }
 }
 
-/// Runs that a caller is shown.
+/// What a caller is shown of what ran.
 pub(super) struct Shown {
-    pub(super) runs: Vec<Usage>,
+    /// For each service and user.
+    pub(super) sums: Vec<UsageSum>,
     /// How many services he sees.
     pub(super) services: u64,
     pub(super) source: Source,
 }
 
-/// Every run of his own services, and his own runs of others'; the administrator sees all.
-pub(super) async fn shown(app: &App, principal: &Principal, range: Range) -> Result<Shown, Refused> {
-    let services: BTreeMap<_, _> = app
-        .manager
-        .services(principal)
-        .await?
-        .into_iter()
+/// Every run of his own services, and his own runs of others'; the administrator sees all. What
+/// ran in an earlier service of another's, which had the same name, is not his to see.
+pub(super) async fn shown(
+    app: &App,
+    principal: &Principal,
+    range: Range,
+    only: Option<&ServiceName>,
+) -> Result<Shown, Refused> {
+    let entries = app.manager.services(principal).await?;
+    let visible: Vec<_> = entries
+        .iter()
         .filter_map(|entry| match entry {
-            Entry::Good(stored) => Some((stored.service.name().clone(), principal.acts_for(&stored.service.owner))),
+            Entry::Good(stored) => Some((stored.service.name(), &stored.service.owner)),
             Entry::Broken { .. } => None,
         })
         .collect();
-    let (mut runs, source) = match app.manager.jobs() {
-        Ok(jobs) => (jobs.usage(range.start, range.end).await?, source("ok", "")),
+    let services = visible.len() as u64;
+    let (sums, source) = match app.manager.jobs() {
+        Ok(jobs) => {
+            let shares = shares(principal, &visible, only);
+            let query = UsageQuery { from: range.start, until: range.end, shares, limit: MOST_SUMS };
+            let sums = jobs.usage(&query).await?;
+            (sums.ok_or_else(|| Refused::new(Code::QueryInvalid, TOO_MUCH))?, source("ok", ""))
+        }
         Err(Failure::NoJobs(_)) => (Vec::new(), source("missing", "this manager runs no jobs")),
         Err(failure) => return Err(failure.into()),
     };
-    if !principal.is_admin() {
-        runs.retain(|run| services.get(&run.service).is_some_and(|owns| *owns || run.user == principal.label()));
+    Ok(Shown { sums, services, source })
+}
+
+/// What the caller may see of the services that are visible to him, or of one of them.
+fn shares(principal: &Principal, visible: &[(&ServiceName, &Owner)], only: Option<&ServiceName>) -> Option<Vec<Share>> {
+    if principal.is_admin() {
+        return only.map(|only| vec![Share { service: only.clone(), owner: None, user: None }]);
     }
-    Ok(Shown { runs, services: services.len() as u64, source })
+    let wanted = visible.iter().filter(|(service, _)| only.is_none_or(|only| *service == only));
+    let share = |(service, owner): &(&ServiceName, &Owner)| Share {
+        service: (*service).clone(),
+        owner: Some((*owner).clone()),
+        user: (!principal.acts_for(owner)).then(|| principal.label().to_owned()),
+    };
+    Some(wanted.map(share).collect())
 }
 
 fn source(status: &str, notes: &str) -> Source {
     Source { name: "history".to_owned(), status: status.to_owned(), notes: notes.to_owned() }
 }
 
-/// Sums over runs.
+/// Sums of sums.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sums {
-    pub(super) synchronous: u64,
-    pub(super) asynchronous: u64,
-    core_millis: u128,
-    gpu_millis: u128,
+    amounts: Amounts,
     /// Those who are known by name.
     pub(super) users: BTreeSet<String>,
 }
 
 impl Sums {
-    pub(super) fn of<'a>(runs: impl IntoIterator<Item = &'a Usage>) -> Self {
-        let mut sums = Self::default();
-        for run in runs {
-            sums.add(run);
+    pub(super) fn of(sums: &[UsageSum]) -> Self {
+        let mut all = Self::default();
+        for sum in sums {
+            all.add(sum);
         }
-        sums
+        all
     }
 
-    pub(super) fn add(&mut self, run: &Usage) {
-        let count = if run.synchronous { &mut self.synchronous } else { &mut self.asynchronous };
-        *count += 1;
-        self.core_millis += u128::from(run.core_millis);
-        self.gpu_millis += u128::from(run.gpu_millis);
-        if !run.user.is_empty() {
-            self.users.insert(run.user.clone());
+    pub(super) fn add(&mut self, sum: &UsageSum) {
+        self.amounts += sum.amounts;
+        if !sum.user.is_empty() && !self.users.contains(&sum.user) {
+            self.users.insert(sum.user.clone());
         }
+    }
+
+    pub(super) fn synchronous(&self) -> u64 {
+        self.amounts.synchronous
+    }
+
+    pub(super) fn asynchronous(&self) -> u64 {
+        self.amounts.asynchronous
     }
 
     pub(super) fn total(&self) -> u64 {
-        self.synchronous + self.asynchronous
+        self.synchronous() + self.asynchronous()
     }
 
     /// Of whole processors.
     pub(super) fn cpu_hours(&self) -> f64 {
-        hours(self.core_millis) / 1000.0
+        hours(self.amounts.core_millis) / 1000.0
     }
 
     pub(super) fn gpu_hours(&self) -> f64 {
-        hours(self.gpu_millis)
+        hours(self.amounts.gpu_millis)
     }
 }
 
@@ -128,22 +156,40 @@ fn hours(millis: u128) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use oscar_model::name::ServiceName;
+    use oscar_model::identity::Subject;
 
     use super::*;
 
-    fn mk_run(user: &str, synchronous: bool, core_millis: u64) -> Usage {
+    fn mk_sum(user: &str, synchronous: u64, asynchronous: u64) -> UsageSum {
         let service = ServiceName::parse("s").expect("a name");
-        Usage { service, user: user.to_owned(), synchronous, at: 1, core_millis, gpu_millis: 1_800_000 }
+        // Two processors and a graphics card for half an hour, each time.
+        let runs = u128::from(synchronous + asynchronous);
+        let (core_millis, gpu_millis) = (3_600_000_000 * runs, 1_800_000 * runs);
+        let amounts = Amounts { synchronous, asynchronous, core_millis, gpu_millis };
+        UsageSum { service, user: user.to_owned(), amounts }
     }
 
     #[test]
     fn sums_count_runs_users_and_hours() {
-        // Two processors for half an hour each.
-        let runs = [mk_run("alice", false, 3_600_000_000), mk_run("", true, 3_600_000_000), mk_run("alice", true, 0)];
-        let sums = Sums::of(&runs);
-        assert_eq!((sums.asynchronous, sums.synchronous, sums.total(), sums.users.len()), (1, 2, 3, 1));
-        assert!((sums.cpu_hours() - 2.0).abs() < 1e-9 && (sums.gpu_hours() - 1.5).abs() < 1e-9);
+        let sums = Sums::of(&[mk_sum("alice", 1, 1), mk_sum("", 1, 0), mk_sum("alice", 0, 0)]);
+        assert_eq!((sums.asynchronous(), sums.synchronous(), sums.total(), sums.users.len()), (1, 2, 3, 1));
+        assert!((sums.cpu_hours() - 3.0).abs() < 1e-9 && (sums.gpu_hours() - 1.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_caller_is_shown_his_services_and_his_runs_of_others() {
+        let [alice, bob] = ["alice", "bob"].map(|who| Owner::User(Subject::parse(who).expect("a subject")));
+        let name = |text: &str| ServiceName::parse(text).expect("a name");
+        let visible = [(&name("hers"), &alice), (&name("his"), &bob)];
+        let hers = Share { service: name("hers"), owner: Some(alice.clone()), user: None };
+        let guest = Share { service: name("his"), owner: Some(bob.clone()), user: Some("alice".to_owned()) };
+        let principal = Principal::of_owner(&alice);
+        assert_eq!(shares(&principal, &visible, None), Some(vec![hers.clone(), guest]));
+        assert_eq!(shares(&principal, &visible, Some(&name("hers"))), Some(vec![hers]));
+        assert_eq!(shares(&principal, &visible, Some(&name("hidden"))), Some(vec![]));
+        assert_eq!(shares(&Principal::Admin, &visible, None), None, "everything");
+        let gone = Share { service: name("gone"), owner: None, user: None };
+        assert_eq!(shares(&Principal::Admin, &visible, Some(&name("gone"))), Some(vec![gone]));
     }
 
     #[test]

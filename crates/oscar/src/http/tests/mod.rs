@@ -35,6 +35,7 @@ const ADMIN: &str = "Basic b3NjYXI6c2VjcmV0";
 
 struct World {
     app: Arc<App>,
+    services: Arc<MemoryServices>,
     runtime: Arc<MemoryRuntime>,
     buckets: Arc<MemoryBuckets>,
 }
@@ -87,7 +88,7 @@ impl World {
         tokio::spawn(async move { looked_after.run(|trouble| panic!("{trouble}")).await });
         let manager = Manager::new(
             Ports {
-                services,
+                services: services.clone(),
                 users: Arc::new(MemoryUsers::new("oscar-svc")),
                 settings: Arc::new(MemorySettings::default()),
                 cluster,
@@ -109,7 +110,7 @@ impl World {
             traffic: Arc::new(Traffic::new()),
             notices: None,
         };
-        Self { app: Arc::new(app), runtime, buckets }
+        Self { app: Arc::new(app), services, runtime, buckets }
     }
 
     /// `who` is a user, `admin`, or the letter of a service's token.

@@ -1,9 +1,11 @@
 //! Metrics and the status.
 
 use oscar_engine::ports::runtime::Exit;
+use oscar_engine::ports::services::Services as _;
+use oscar_model::service::Sensitive;
 use serde_json::json;
 
-use super::{World, mk_end};
+use super::{World, mk_end, mk_service};
 
 /// Alice's job and bob's, both of the service `mine`; both have ended.
 async fn mk_busy_world() -> World {
@@ -97,6 +99,34 @@ async fn runs_are_broken_down_by_service_and_user() {
     for wrong in ["", "group_by=x", "group_by=user&format=xml", "group_by=service&format=csv&include_users=true"] {
         assert_eq!(world.ask("alice", "GET", &path(wrong), "").await.status, 400, "{wrong}");
     }
+}
+
+#[tokio::test]
+async fn the_next_owner_of_a_name_is_told_nothing_of_the_former_ones() {
+    let world = mk_busy_world().await;
+    let next = mk_service("mine", "carol", &["bob"], 'd');
+    world.services.remove(next.name(), None).await.expect("removed");
+    world.services.create(next, Sensitive::default()).await.expect("made");
+    let users = async |who: &str| {
+        let told = world.ask(who, "GET", &format!("/system/metrics?{THEN}"), "").await.json();
+        told["totals"]["users"].clone()
+    };
+    let listed = async |who: &str| world.ask(who, "GET", "/system/logs/mine", "").await.json()["jobs"].clone();
+    for who in ["carol", "bob"] {
+        assert_eq!((users(who).await, listed(who).await), (json!(null), json!({})), "{who}");
+    }
+    let items = world.ask("carol", "GET", &format!("/system/metrics/breakdown?{THEN}&group_by=user"), "").await;
+    assert_eq!(items.json()["items"], json!([]));
+    let all = world.ask("carol", "GET", &format!("/system/metrics/mine?{THEN}"), "").await.json();
+    assert!(all["metrics"].as_array().expect("a list").iter().all(|metric| metric["value"] == 0), "{all}");
+    assert_eq!(users("admin").await, json!(["alice", "bob"]), "the administrator knows");
+
+    let job = world.submit("carol", "mine").await;
+    world.runtime.finish(&world.attempt_of(&job).await, mk_end(Exit::Success));
+    world.until("mine", &job, "succeeded").await;
+    assert_eq!(users("carol").await, json!(["carol"]));
+    assert_eq!(listed("carol").await.as_object().expect("a map").keys().collect::<Vec<_>>(), [&job]);
+    assert_eq!(users("admin").await, json!(["alice", "bob", "carol"]));
 }
 
 #[tokio::test]
