@@ -11,7 +11,7 @@ use super::{World, mk_end, mk_request};
 #[tokio::test]
 async fn a_call_is_a_job_whose_name_and_place_are_told() {
     let world = World::new().await;
-    let event = br#"{"Records":[{"s3":{"bucket":{"name":"photos"},"object":{"key":"in%2Fa+b.jpg"}}}]}"#;
+    let event = br#"{"Records":[{"eventSource":"minio:s3","s3":{"bucket":{"name":"photos"},"object":{"key":"in%2Fa+b.jpg"}}}]}"#;
     let answer = world.ask("bob", "POST", "/job/mine", &event[..]).await;
     assert_eq!(answer.status, 201);
     let job = answer.json()["job"].as_str().expect("a name").to_owned();
