@@ -212,7 +212,9 @@ fn check(setting: &Setting, text: &str) -> Result<(), &'static str> {
         Kind::Count => parse::count(text).is_some(),
         Kind::Seconds => parse::count(text).is_some_and(|seconds| seconds > 0),
         Kind::Url => parse::url(text).is_some(),
-        Kind::Quantity => Quantity::parse(text).is_some_and(|quantity| !quantity.is_negative() && !quantity.is_zero()),
+        Kind::Quantity => Quantity::parse(text)
+            // Nothing is no capacity, but a limit of nothing is none.
+            .is_some_and(|quantity| !quantity.is_negative() && (!quantity.is_zero() || setting.key == "job_disk")),
     };
     if fits {
         return Ok(());

@@ -35,6 +35,14 @@ fn a_key_without_a_value_says_nothing() {
 }
 
 #[test]
+fn the_disk_of_jobs_may_be_without_a_limit() {
+    let (settings, faults) = gather(&[("OSCAR_JOB_DISK", "0")], None);
+    assert_eq!(faults, Vec::<String>::new());
+    assert!(settings.quantity("job_disk").is_some_and(|most| most.is_zero()));
+    assert_eq!(gather(&[("OSCAR_MEMORY", "0")], None).1.len(), 1, "nothing would ever fit into that");
+}
+
+#[test]
 fn a_password_of_blanks_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     for (settings, faults) in
