@@ -125,6 +125,7 @@ pub(crate) fn oldest(sql: &Transaction<'_>, limit: usize) -> rusqlite::Result<Ve
                 etag: record.etag,
                 content_type: record.content_type,
                 user_metadata: record.metadata,
+                job: None,
                 principal: record.principal,
                 source_ip: record.source_ip,
                 time: time_of(record.millis),

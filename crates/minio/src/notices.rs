@@ -82,6 +82,10 @@ impl Inner {
             arrived.record.source_ip.clear();
         }
         let by_job = arrived.record.principal.starts_with(JOB_KEYS);
+        if let (true, Some(job)) = (by_job, metadata.get(JOB_METADATA)) {
+            // An attempt that is repeated writes it again.
+            arrived.mark = Some(job.clone());
+        }
         if arrived.mark.is_some() || by_job || arrived.record.principal.is_empty() {
             let known = self.known().get(&arrived.bucket).map(|bucket| bucket.owner.clone());
             let owner = match known {

@@ -1,6 +1,6 @@
 //! The outbox: an object and its events become visible in the same commit.
 
-use oscar_engine::ports::buckets::ObjectEvent;
+use oscar_engine::ports::buckets::{JOB_METADATA, ObjectEvent};
 use oscar_model::identity::Owner;
 use rusqlite::{Connection, params};
 
@@ -45,7 +45,13 @@ pub(crate) fn emit(
         },
         Kind::Manager | Kind::Root | Kind::User(_) => origin.caller.principal.clone(),
     };
+    // Users may write what they like there.
+    let job = match &origin.caller.kind {
+        Kind::Scoped(_) | Kind::Manager => object.about.metadata.get(JOB_METADATA).cloned(),
+        Kind::Root | Kind::User(_) => None,
+    };
     let record = to_text(&EventRecord {
+        job,
         bytes: object.bytes,
         etag: object.etag.clone(),
         content_type: object.about.content_type.clone().unwrap_or_default(),
@@ -83,6 +89,7 @@ pub(crate) fn oldest(connection: &Connection, limit: usize) -> rusqlite::Result<
                 principal: record.principal,
                 source_ip: record.source_ip,
                 time: from_millis(record.time),
+                job: record.job,
             })
         })?
         .collect()

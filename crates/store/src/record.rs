@@ -62,6 +62,8 @@ pub(crate) struct EventRecord {
     pub(crate) principal: String,
     pub(crate) source_ip: String,
     pub(crate) time: i64,
+    #[serde(default)]
+    pub(crate) job: Option<String>,
 }
 
 /// Milliseconds since 1970, as times are kept.

@@ -98,6 +98,7 @@ pub(crate) fn open(folder: &Path, file: &Produced) -> Result<(File, u64), String
 
 /// One output of the service with its store.
 pub(crate) struct Target<'a> {
+    job: &'a str,
     output: &'a StorageIo,
     store: Store,
     /// Staged: the bucket and the folder in it.
@@ -115,6 +116,7 @@ pub(crate) struct Targets<'a> {
 impl<'a> Targets<'a> {
     /// Looks at every output before the script runs, so that nobody computes for nothing.
     pub(crate) fn open(
+        job: &'a str,
         config: &'a FunctionConfig,
         outputs: &Outputs,
         event: Option<&ObjectEvent>,
@@ -124,6 +126,7 @@ impl<'a> Targets<'a> {
         for output in &config.output {
             match providers.open(&output.provider) {
                 Ok(store) => targets.usable.push(Target {
+                    job,
                     output,
                     store,
                     staging: staging_of(outputs, &output.provider),
@@ -229,7 +232,9 @@ impl Target<'_> {
                     Some((staging, staged_key)) => (*staging, staged_key.as_str()),
                     None => (bucket.as_str(), key.as_str()),
                 };
-                let stored = store.put(notes, to_bucket, to_key, &data).await;
+                // Staged ones are told apart when they are put in place.
+                let job = if staged.is_some() { None } else { Some(self.job) };
+                let stored = store.put(notes, to_bucket, to_key, &data, job).await;
                 let etag = stored.map_err(|trouble| failed(&below(to_bucket, to_key), trouble))?;
                 let staged_key = staged.map(|(_, key)| key);
                 Ok(Written { provider, bucket, key, staged_key, bytes, etag })

@@ -69,7 +69,7 @@ impl Job<'_> {
         }
         let providers = Providers::new(&task.config, &task.credentials, task.limits.clone());
         let object = if let Source::Object(object) = &event.source { Some(object) } else { None };
-        let targets = Targets::open(&task.config, &task.outputs, object, &providers);
+        let targets = Targets::open(&task.job, &task.config, &task.outputs, object, &providers);
         let targets = targets.map_err(|sentence| Failure::new(Stage::Configuration, sentence))?;
         self.check_keys(&targets).await?;
 

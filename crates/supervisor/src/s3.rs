@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oscar_model::secret::Secret;
-use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 use rusty_s3::actions::{CompleteMultipartUploadResponse, CreateMultipartUpload};
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
@@ -35,6 +35,16 @@ pub(crate) struct S3Store {
     pub(crate) secret_key: Secret,
     pub(crate) session_token: Option<Secret>,
     pub(crate) transport: Arc<Transport>,
+}
+
+/// Says of an object which job left it.
+const JOB_HEADER: &str = "x-amz-meta-oscar-job";
+
+fn mark(headers: &mut HeaderMap, signed: &mut rusty_s3::Map<'_>, job: Option<&str>) {
+    if let Some((job, value)) = job.and_then(|job| Some((job, HeaderValue::from_str(job).ok()?))) {
+        headers.insert(JOB_HEADER, value);
+        signed.insert(JOB_HEADER, job.to_owned());
+    }
 }
 
 impl S3Store {
@@ -70,14 +80,17 @@ impl S3Store {
         bucket: &str,
         key: &str,
         data: &Slice,
+        job: Option<&str>,
     ) -> Result<Option<String>, Trouble> {
         if data.len() > self.transport.limits.part_bytes {
-            return self.put_in_parts(notes, bucket, key, data).await;
+            return self.put_in_parts(notes, bucket, key, data, job).await;
         }
         let stored = self.retry(notes, format!("Storing {bucket}/{key}"), |_| async {
             let place = self.place(bucket, key)?;
-            let url = place.bucket.put_object(Some(&place.credentials), key).sign(SIGNATURE);
-            self.send(place.client, Method::PUT, url, data).await
+            let mut put = place.bucket.put_object(Some(&place.credentials), key);
+            let mut headers = HeaderMap::new();
+            mark(&mut headers, put.headers_mut(), job);
+            self.send(place.client, Method::PUT, put.sign(SIGNATURE), headers, data).await
         });
         Ok(etag(&stored.await?))
     }
@@ -98,11 +111,14 @@ impl S3Store {
         bucket: &str,
         key: &str,
         data: &Slice,
+        job: Option<&str>,
     ) -> Result<Option<String>, Trouble> {
         let begun = self.retry(notes, format!("Storing {bucket}/{key}"), |_| async {
             let place = self.place(bucket, key)?;
-            let url = place.bucket.create_multipart_upload(Some(&place.credentials), key).sign(SIGNATURE);
-            let text = text_of(answered(place.client.post(url)).await?).await?;
+            let mut begin = place.bucket.create_multipart_upload(Some(&place.credentials), key);
+            let mut headers = HeaderMap::new();
+            mark(&mut headers, begin.headers_mut(), job);
+            let text = text_of(answered(place.client.post(begin.sign(SIGNATURE)).headers(headers)).await?).await?;
             let parsed = CreateMultipartUpload::parse_response(&text);
             let strange = |_| Trouble::passing("the store's answer to the beginning of an upload is not S3's");
             parsed.map(|begun| begun.upload_id().to_owned()).map_err(strange)
@@ -134,7 +150,7 @@ impl S3Store {
             let sent = self.retry(notes, what.clone(), |_| async move {
                 let place = self.place(bucket, key)?;
                 let url = place.bucket.upload_part(Some(&place.credentials), key, number, upload).sign(SIGNATURE);
-                self.send(place.client, Method::PUT, url, part).await
+                self.send(place.client, Method::PUT, url, HeaderMap::new(), part).await
             });
             let tag = sent.await?.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
             tags.push(tag.ok_or_else(|| Trouble::last("the store gave a part no tag"))?);
@@ -166,10 +182,17 @@ impl S3Store {
         same.then(|| etag(&answer))
     }
 
-    async fn send(&self, client: &Client, method: Method, url: Url, data: &Slice) -> Result<Response, Trouble> {
+    async fn send(
+        &self,
+        client: &Client,
+        method: Method,
+        url: Url,
+        headers: HeaderMap,
+        data: &Slice,
+    ) -> Result<Response, Trouble> {
         let patience = self.transport.patience(data.len());
-        answered(client.request(method, url).header(CONTENT_LENGTH, data.len()).timeout(patience).body(data.body()))
-            .await
+        let request = client.request(method, url).headers(headers).header(CONTENT_LENGTH, data.len());
+        answered(request.timeout(patience).body(data.body())).await
     }
 
     fn place(&self, bucket: &str, key: &str) -> Result<Place<'_>, Trouble> {

@@ -77,7 +77,9 @@ impl Dispatcher {
         let source = Source::Upload { version: version.clone() };
         let input = ObjectRef { bucket: bucket.clone(), key: key.clone() };
         let job = self.new_job(&stored.service, uploader, source, Some(input))?;
-        let once = Once { key: format!("upload\n{name}\n{bucket}\n{key}\n{version}"), digest: String::new() };
+        // What a job writes again because an attempt was repeated starts nothing again.
+        let write = event.job.as_ref().map_or_else(|| version.clone(), |job| format!("job {job}"));
+        let once = Once { key: format!("upload\n{name}\n{bucket}\n{key}\n{write}"), digest: String::new() };
         match self.accept(&stored.service, NewJob { job: job.clone(), event: body, once: Some(once) }).await? {
             Accepted::New => Ok(Some(job.name)),
             Accepted::Known { job, .. } => Ok(Some(job.name)),

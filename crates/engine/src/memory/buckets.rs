@@ -68,6 +68,7 @@ impl State {
                 principal: principal.to_owned(),
                 source_ip: String::new(),
                 time: UNIX_EPOCH,
+                job: stored.metadata.get(JOB_METADATA).cloned(),
             };
             self.events.insert(id, event);
         }

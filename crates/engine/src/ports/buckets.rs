@@ -142,6 +142,9 @@ pub struct ObjectEvent {
     /// Blank when the manager itself wrote it.
     pub source_ip: String,
     pub time: SystemTime,
+    /// The job that left it, when it came by that job's own key or was put in place for it. One
+    /// that it writes again starts nothing again.
+    pub job: Option<String>,
 }
 
 /// A staged output and its place.

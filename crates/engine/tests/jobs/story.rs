@@ -6,7 +6,7 @@ use std::time::Duration;
 use oscar_engine::Failure;
 use oscar_engine::jobs::Call;
 use oscar_engine::memory::When;
-use oscar_engine::ports::buckets::{Buckets as _, Subscription, Uploads as _, Verb};
+use oscar_engine::ports::buckets::{Buckets as _, ObjectEvent, Subscription, Uploads as _, Verb};
 use oscar_engine::ports::jobs::Jobs as _;
 use oscar_engine::ports::runtime::{Exit, Runtime as _};
 use oscar_engine::testing::conformance_usage::runs;
@@ -277,6 +277,25 @@ async fn nobody_reads_the_bucket_of_another_by_naming_it_in_an_event() {
     assert!(world.buckets.opens(key, "of-bob", "in/a", Verb::Read));
     assert!(!world.buckets.opens(key, "of-bob", "other", Verb::Read));
     assert_eq!(dispatcher.held().cores, 1000, "the refused one holds nothing");
+}
+
+#[tokio::test]
+async fn what_a_job_writes_again_starts_nothing_again() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    let dispatcher = world.started().await;
+    let subscription = Subscription { bucket: "inbox".to_owned(), prefix: "in/".to_owned(), service: "a".to_owned() };
+    world.buckets.subscribe(&subscription).await.expect("subscribed");
+    world.buckets.upload("inbox", "in/x", b"1", "alice");
+    let first = world.buckets.next(1).await.expect("told").remove(0);
+    let told = async |version: &str, job: Option<&str>| {
+        let event = ObjectEvent { version: version.to_owned(), job: job.map(str::to_owned), ..first.clone() };
+        dispatcher.object_created(&event, Arc::from(&b"{}"[..])).await.expect("ok").expect("a job")
+    };
+    let once = told("1", Some("before-1")).await;
+    assert_eq!(told("2", Some("before-1")).await, once, "its attempt was repeated");
+    assert_ne!(told("3", Some("before-2")).await, once, "another job left it");
+    assert_ne!(told("4", None).await, told("5", None).await, "users may change their files");
 }
 
 #[tokio::test]
