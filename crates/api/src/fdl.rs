@@ -4,6 +4,8 @@
 //! inline (`- name: …`). Top-level `storage_providers` and `clusters` belong to every service
 //! of the file; what a service says itself comes first.
 
+use std::collections::HashMap;
+
 use oscar_model::fault::{Faults, join, quoted};
 use oscar_model::name::{CLUSTER_ID_RULE, is_cluster_id};
 
@@ -32,6 +34,11 @@ pub enum FdlError {
 
 /// Splits a file into its services without reading them yet. A bare service is a file of one.
 pub fn entries(text: &str) -> Result<Vec<Entry>, FdlError> {
+    split(text, MOST_SERVICES)
+}
+
+/// Each service gets what the file says for all, so that their number is looked at first.
+fn split(text: &str, most: usize) -> Result<Vec<Entry>, FdlError> {
     let root = parse_yaml(text).map_err(FdlError::Malformed)?;
     if root.get("functions").is_none() && root.get("name").is_some() {
         return Ok(vec![Entry { cluster: String::new(), path: String::new(), node: root }]);
@@ -39,6 +46,10 @@ pub fn entries(text: &str) -> Result<Vec<Entry>, FdlError> {
     let mut faults = Faults::default();
     let found = root.get("functions").and_then(|functions| functions.get("oscar"));
     let items = match found.map(|node| &node.value) {
+        Some(Value::List(items)) if most == 1 && items.len() > 1 => {
+            faults.push("functions.oscar", format!("{} services", items.len()), "one service per request");
+            &[]
+        }
         Some(Value::List(items)) if !items.is_empty() && items.len() <= MOST_SERVICES => items.as_slice(),
         _ => {
             let what = found.map_or("nothing", Node::kind);
@@ -85,13 +96,12 @@ pub fn read_entry(entry: &Entry) -> (Draft, Faults) {
 
 /// The one service of a body that was sent to the API.
 pub fn single(text: &str) -> Result<Entry, FdlError> {
-    let mut entries = entries(text)?;
-    let mut faults = Faults::default();
-    if entries.len() != 1 {
-        faults.push("functions.oscar", format!("{} services", entries.len()), "one service per request");
-        return Err(FdlError::Faults(faults));
-    }
-    Ok(entries.remove(0))
+    let entry = split(text, 1)?.pop();
+    entry.ok_or_else(|| {
+        let mut faults = Faults::default();
+        faults.push("functions.oscar", "no service", "one service per request");
+        FdlError::Faults(faults)
+    })
 }
 
 /// What is wrong with the script of a body: a manager cannot read its client's files.
@@ -139,10 +149,21 @@ fn with_shared(mut service: Node, root: &Node) -> Node {
 /// Maps are merged key by key; what `own` says stays.
 fn merge(mut own: Node, shared: &Node) -> Node {
     if let (Value::Map(fields), Value::Map(others)) = (&mut own.value, &shared.value) {
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for (place, (name, _)) in fields.iter().enumerate() {
+            // The first of a name counts.
+            places.entry(name.to_ascii_lowercase()).or_insert(place);
+        }
         for (key, other) in others {
-            match fields.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case(key)) {
-                Some((_, field)) => *field = merge(field.clone(), other),
-                None => fields.push((key.clone(), other.clone())),
+            match places.get(&key.to_ascii_lowercase()) {
+                Some(place) => {
+                    let field = &mut fields[*place].1;
+                    *field = merge(field.clone(), other);
+                }
+                None => {
+                    places.insert(key.to_ascii_lowercase(), fields.len());
+                    fields.push((key.clone(), other.clone()));
+                }
             }
         }
     }

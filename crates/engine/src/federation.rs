@@ -226,6 +226,10 @@ impl Manager {
             if let Some(stranger) = stranger {
                 return Err(Failure::NotInRegistry(stranger.to_owned()));
             }
+            // Where outputs go is the owner's to say.
+            if !edit.storage_providers.is_empty() {
+                return Err(Failure::NotOwner(name.clone()));
+            }
         }
         if terms.dry_run {
             if !stored.service.definition.is_worker() {

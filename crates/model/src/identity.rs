@@ -126,6 +126,14 @@ impl Principal {
         }
     }
 
+    /// Whether this is the owner himself: the administrator is not whomever he may act for.
+    pub fn is(&self, owner: &Owner) -> bool {
+        match self {
+            Self::Admin => *owner == Owner::Admin,
+            Self::User(_) | Self::ServiceToken(_) => self.acts_for(owner),
+        }
+    }
+
     /// For log lines: never a credential.
     pub fn label(&self) -> &str {
         match self {

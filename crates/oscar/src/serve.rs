@@ -133,7 +133,10 @@ async fn start(settings: &Effective) -> Result<(), StartError> {
     let app = wiring::app(settings, &derived, &ground, secret, &addresses, work.as_ref()).await?;
     if let Some(work) = &work {
         let changed = app.manager.tick_own_store().await;
-        let changed = changed.map_err(|failure| StartError::Objects(failure.to_string()))?;
+        let (changed, troubles) = changed.map_err(|failure| StartError::Objects(failure.to_string()))?;
+        for trouble in troubles {
+            tracing::warn!("a definition cannot be given the new address of the object store: {trouble}");
+        }
         if changed > 0 {
             tracing::info!(services = changed, "definitions name the object store at its new address");
         }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
+use oscar_model::fault::Faults;
 use oscar_model::federation::expand::Audience;
 use oscar_model::federation::membership::{Membership, Presence, Record};
 use oscar_model::federation::record::{Access, Contact, Credential, FederationRecord, Role};
@@ -32,6 +33,11 @@ pub struct KeyHolder {
     pub federation_id: String,
     pub member: MemberId,
 }
+
+/// Halves of a federation that did not hear each other may have more together than an edit allows;
+/// what one expands to grows with the square.
+const MOST_MERGED: usize = 256;
+const MOST_RECORDS: usize = 4096;
 
 impl Federator {
     /// Whose key it is that was offered for a service here. Unknown services and wrong keys look
@@ -178,6 +184,13 @@ impl Federator {
         }
         let before = record.clone();
         record.membership.merge(other);
+        let (present, all) = (record.membership.members().count(), record.membership.records().count());
+        if present > MOST_MERGED || all > MOST_RECORDS {
+            let mut faults = Faults::default();
+            let allowed = format!("at most {MOST_MERGED} members, and {MOST_RECORDS} with those that left");
+            faults.push("membership", format!("{present} members, {all} in all"), allowed);
+            return Err(Failure::Invalid(faults));
+        }
         if planted(Bug::LastHeardWins) {
             let mut records: BTreeMap<_, _> = before.membership.records().map(own_copy).collect();
             records.extend(other.records().map(own_copy));

@@ -166,7 +166,8 @@ impl Federator {
                 Some(record) => record.clone(),
                 None => self.blank_record(&next).await?,
             };
-            if record.access.grant.is_none() {
+            // One that came with this change is in the place of the former.
+            if grant.is_some() {
                 record.access.grant = grant;
             }
             let annotations = &mut next.definition.annotations;

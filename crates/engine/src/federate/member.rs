@@ -59,7 +59,7 @@ impl Member {
     /// What a coordinator of `federation_id` finds here.
     pub async fn look(&self, owner: &Principal, name: &ServiceName, federation_id: &str) -> Result<Found, Failure> {
         let Some(stored) = self.get(name).await? else { return Ok(Found::Nothing) };
-        if !owner.acts_for(&stored.service.owner) {
+        if !owner.is(&stored.service.owner) {
             return Ok(Found::SomebodyElses);
         }
         let definition = &stored.service.definition;
@@ -106,7 +106,7 @@ impl Member {
             let created = self.services.create(service, sensitive).await;
             return created.map(drop).map_err(|error| Failure::of_service(error, &name));
         };
-        if !owner.acts_for(&stored.service.owner) {
+        if !owner.is(&stored.service.owner) {
             return Err(Failure::Exists(name));
         }
         match annotation(&stored.service.definition, FEDERATION_ID_ANNOTATION) {
@@ -181,7 +181,7 @@ impl Member {
         delete: bool,
     ) -> Result<(), Failure> {
         let Some(stored) = self.get(name).await? else { return Ok(()) };
-        let ours = owner.acts_for(&stored.service.owner)
+        let ours = owner.is(&stored.service.owner)
             && annotation(&stored.service.definition, FEDERATION_ID_ANNOTATION) == federation_id;
         if !ours {
             return Ok(());
@@ -217,8 +217,7 @@ impl Member {
         let Some(former) = self.journal.former(name, operation).await? else { return Ok(()) };
         let stored = self.get(name).await?;
         let written_by_it = stored.as_ref().is_none_or(|stored| {
-            owner.acts_for(&stored.service.owner)
-                && annotation(&stored.service.definition, OPERATION_ANNOTATION) == operation
+            owner.is(&stored.service.owner) && annotation(&stored.service.definition, OPERATION_ANNOTATION) == operation
         });
         if written_by_it {
             let federation_id = stored

@@ -34,12 +34,16 @@ impl Furnished {
     /// What a crash may have left undone: every service has its buckets and is started by what
     /// should start it.
     pub async fn tick_storage(&self) -> Result<(), StoreError> {
+        let mut first = Ok(());
         for entry in self.services.list(&Scope::All).await? {
-            if let Entry::Good(stored) = entry {
-                self.furnish(&stored.service).await?;
+            // One that cannot be served keeps nobody else from it.
+            if let Entry::Good(stored) = entry
+                && let Err(error) = self.furnish(&stored.service).await
+            {
+                first = first.and(Err(error));
             }
         }
-        Ok(())
+        first
     }
 
     /// Makes what is missing; the buckets that it made.

@@ -12,10 +12,10 @@ use crate::validate::own_store_provider;
 impl Manager {
     /// Definitions name the cluster's own store where it is now: its address may be another one
     /// than before. Those of federations say where their origin is, and are left alone. How many
-    /// were changed.
-    pub async fn tick_own_store(&self) -> Result<usize, Failure> {
+    /// were changed, and what went wrong with others: one keeps nobody else from working.
+    pub async fn tick_own_store(&self) -> Result<(usize, Vec<String>), Failure> {
         let (reference, own) = own_store_provider(&self.policy);
-        let mut changed = 0;
+        let (mut changed, mut troubles) = (0, Vec::new());
         for entry in self.ports.services.list(&Scope::All).await? {
             let Entry::Good(stored) = entry else { continue };
             let known = stored.service.definition.storage_providers.get(&reference);
@@ -24,15 +24,19 @@ impl Manager {
             }
             let mut service = stored.service.clone();
             service.definition.storage_providers.insert(reference.clone(), own.clone());
-            let sensitive = self.ports.services.reveal(service.name()).await?;
-            match self.ports.services.replace(service, sensitive, &stored.revision).await {
-                Ok(_) => changed += 1,
+            let name = service.name().clone();
+            let replaced = match self.ports.services.reveal(&name).await {
+                Ok(sensitive) => self.ports.services.replace(service, sensitive, &stored.revision).await.map(drop),
+                Err(error) => Err(error),
+            };
+            match replaced {
+                Ok(()) => changed += 1,
                 // Somebody changed it meanwhile, and so it names the right one.
                 Err(StoreError::Conflict | StoreError::NotFound) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => troubles.push(format!("{name}: {error}")),
             }
         }
-        Ok(changed)
+        Ok((changed, troubles))
     }
 }
 

@@ -212,6 +212,12 @@ pub fn projected(
         let place = &record.endpoint.value;
         match clusters.get_mut(&id.cluster_id) {
             Some(cluster) => {
+                if cluster.endpoint != place.url || (cluster.ssl_verify && !place.verify) {
+                    // A login is for the place that its owner gave it for. A member that says that
+                    // another one has moved must not be sent it.
+                    cluster.auth_user.clear();
+                    cluster.auth_password = crate::secret::Secret::default();
+                }
                 cluster.endpoint.clone_from(&place.url);
                 cluster.ssl_verify = place.verify;
             }
