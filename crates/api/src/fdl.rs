@@ -155,15 +155,12 @@ fn merge(mut own: Node, shared: &Node) -> Node {
             places.entry(name.to_ascii_lowercase()).or_insert(place);
         }
         for (key, other) in others {
-            match places.get(&key.to_ascii_lowercase()) {
-                Some(place) => {
-                    let field = &mut fields[*place].1;
-                    *field = merge(field.clone(), other);
-                }
-                None => {
-                    places.insert(key.to_ascii_lowercase(), fields.len());
-                    fields.push((key.clone(), other.clone()));
-                }
+            if let Some(place) = places.get(&key.to_ascii_lowercase()) {
+                let field = &mut fields[*place].1;
+                *field = merge(field.clone(), other);
+            } else {
+                places.insert(key.to_ascii_lowercase(), fields.len());
+                fields.push((key.clone(), other.clone()));
             }
         }
     }
