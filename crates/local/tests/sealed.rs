@@ -136,6 +136,33 @@ async fn without_its_key_a_folder_is_refused_and_left_alone() {
     assert_eq!(store.operations().await.expect("read").len(), 1);
 }
 
+/// What is sealed may be nothing but the event of a job, what a coordinator sent, or a key of a
+/// user that the object store keeps.
+#[tokio::test]
+async fn the_key_is_needed_for_whatever_was_sealed() {
+    for sealed in ["job_events", "fences", "elsewhere"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path()).expect("opened");
+        if sealed == "elsewhere" {
+            store.will_seal_elsewhere().await.expect("noted");
+            store.will_seal_elsewhere().await.expect("noted at every start");
+        }
+        drop(store);
+        let connection = Connection::open(folder.path().join("oscar.db")).expect("opened");
+        let insert = match sealed {
+            "fences" => "INSERT INTO fences (service, label, sealed) VALUES ('a', 'b', x'00')",
+            "job_events" => "PRAGMA foreign_keys = OFF; INSERT INTO job_events (number, sealed) VALUES (1, x'00')",
+            _ => "",
+        };
+        connection.execute_batch(insert).expect("inserted");
+        drop(connection);
+        let key = folder.path().join("secret.key");
+        fs::rename(&key, folder.path().join("elsewhere.key")).expect("lost");
+        assert!(matches!(open(folder.path()), Err(OpenError::NoKey { .. })), "{sealed}");
+        assert!(!key.exists(), "{sealed}: no other key is made");
+    }
+}
+
 #[tokio::test]
 async fn a_key_of_the_operator_is_not_written_down() {
     let folder = tempfile::tempdir().expect("a folder");

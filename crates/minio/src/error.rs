@@ -51,10 +51,12 @@ impl From<Trouble> for StoreError {
             (Some(507), _) | (_, "XMinioStorageFull" | "XMinioAdminBucketQuotaExceeded" | "EntityTooLarge") => {
                 Self::Full(trouble.cause)
             }
-            (Some(401 | 403), _) => Self::Forbidden(trouble.cause),
-            (Some(400), "InvalidBucketName" | "KeyTooLongError" | "InvalidArgument" | "XMinioInvalidObjectName") => {
-                Self::Forbidden(trouble.cause)
+            // What was sent did not arrive whole; it may the next time.
+            (_, "RequestTimeout" | "IncompleteBody" | "BadDigest" | "XAmzContentSHA256Mismatch") => {
+                Self::Unavailable(trouble.cause)
             }
+            // Asked the same it answers the same. To a HEAD it cannot say more than the number.
+            (Some(400 | 401 | 403), _) => Self::Forbidden(trouble.cause),
             _ => Self::Unavailable(trouble.cause),
         }
     }

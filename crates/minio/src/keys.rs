@@ -22,17 +22,20 @@ impl Inner {
     pub(crate) async fn ensure_user(&self, subject: &Subject) -> Result<Keys, StoreError> {
         let name = subject.as_str();
         self.check_user(name)?;
-        let (sealed, made) = if let Some(kept) = self.kept_user(name).await? {
+        let kept = self.kept_user(name).await?.and_then(|(sealed, made)| Some((self.opened(name, &sealed)?, made)));
+        let (keys, made) = if let Some(kept) = kept {
             kept
         } else {
-            let sealed = self.seal.seal(self.random_text(40).as_bytes());
+            let secret = self.random_text(40);
+            let sealed = self.seal.seal(secret.as_bytes());
             let sealed = sealed.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-            let row = (name.to_owned(), sealed.clone());
-            let insert = "INSERT INTO users (subject, sealed, made) VALUES (?1, ?2, 0)";
+            let row = (name.to_owned(), sealed);
+            // One that is there was sealed with a key that the operator gave up.
+            let insert = "INSERT INTO users (subject, sealed, made) VALUES (?1, ?2, 0)
+                ON CONFLICT (subject) DO UPDATE SET sealed = excluded.sealed, made = 0";
             self.ledger.change(move |sql| sql.execute(insert, row)).await?;
-            (sealed, false)
+            (Keys { access_key: name.to_owned(), secret_key: Secret::new(secret) }, false)
         };
-        let keys = self.opened(name, &sealed)?;
         if !made {
             self.make_user(subject, &keys).await?;
         }
@@ -42,7 +45,7 @@ impl Inner {
     /// Without a turn and without a call, when there is nothing to make.
     pub(crate) async fn made_user(&self, subject: &Subject) -> Result<Option<Keys>, StoreError> {
         match self.kept_user(subject.as_str()).await? {
-            Some((sealed, true)) => self.opened(subject.as_str(), &sealed).map(Some),
+            Some((sealed, true)) => Ok(self.opened(subject.as_str(), &sealed)),
             _ => Ok(None),
         }
     }
@@ -57,11 +60,10 @@ impl Inner {
             .await
     }
 
-    fn opened(&self, name: &str, sealed: &[u8]) -> Result<Keys, StoreError> {
-        let broken = || StoreError::Broken("the secret key was sealed with another key".to_owned());
-        let secret = self.seal.open(sealed).map_err(|_| broken())?;
-        let secret = String::from_utf8(secret).map_err(|_| broken())?;
-        Ok(Keys { access_key: name.to_owned(), secret_key: Secret::new(secret) })
+    /// None when it was sealed with another key.
+    fn opened(&self, name: &str, sealed: &[u8]) -> Option<Keys> {
+        let secret = String::from_utf8(self.seal.open(sealed).ok()?).ok()?;
+        Some(Keys { access_key: name.to_owned(), secret_key: Secret::new(secret) })
     }
 
     async fn make_user(&self, subject: &Subject, keys: &Keys) -> Result<(), StoreError> {

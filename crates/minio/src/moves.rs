@@ -180,10 +180,12 @@ impl Inner {
     }
 }
 
-/// Something may have been moved by now: whatever goes wrong, the rest has to be tried again.
+/// Something may have been moved by now: the rest has to be tried again, but for what the store
+/// will never take. What went meanwhile is seen before the next try begins.
 fn after_the_first(error: StoreError) -> StoreError {
     match error {
-        StoreError::Full(cause) | StoreError::Forbidden(cause) => StoreError::Unavailable(cause),
+        StoreError::Full(cause) => StoreError::Unavailable(cause),
+        StoreError::Forbidden(cause) => StoreError::Forbidden(format!("some are in their place, but {cause}")),
         StoreError::NotFound => StoreError::Unavailable("a staged output or its place went meanwhile".to_owned()),
         other => other,
     }

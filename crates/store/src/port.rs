@@ -112,9 +112,14 @@ impl Buckets for Store {
                 if key.kind != Kind::User(subject.clone()) {
                     return Err(StoreError::Forbidden(format!("'{name}' is the name of another key")));
                 }
-                let secret = key.secret.clone();
-                let broken = || StoreError::Broken("the secret key was sealed with another key".to_owned());
-                return Ok(Keys { access_key: name.to_owned(), secret_key: secret.ok_or_else(broken)? });
+                if let Some(secret_key) = key.secret.clone() {
+                    return Ok(Keys { access_key: name.to_owned(), secret_key });
+                }
+            }
+            if self.directory().keys.contains_key(name) {
+                // Sealed with a key that the operator gave up: nobody can use it any more.
+                let lost = name.to_owned();
+                self.change(move |batch| key_changes::remove(batch, &lost)).await?;
             }
             match self.add_key(name.to_owned(), self.new_secret(), Kind::User(subject.clone()), None).await {
                 // Somebody else was faster: his is the one.

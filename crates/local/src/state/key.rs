@@ -10,7 +10,9 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::errors::OpenError;
 use super::folder::{private, restrict};
+use super::index::Index;
 use super::seal::{KEY_LENGTH, Place, Seal, random};
+use super::writer::{Batch, Change, Failure};
 
 const FILE: &str = "secret.key";
 
@@ -20,7 +22,10 @@ const CHECK_PLACE: Place<'_> = Place { table: "meta", key: &[CHECK] };
 const WORD: &[u8] = b"oscar";
 
 /// The tables with sealed values.
-const SEALED: [&str; 5] = ["sealed_secrets", "operations", "federations", "formers", "grants"];
+const SEALED: [&str; 7] =
+    ["sealed_secrets", "operations", "federations", "formers", "grants", "fences", "job_events"];
+/// Noted in `meta` when a store beside this database keeps values that were sealed here.
+const ELSEWHERE: &str = "sealed_elsewhere";
 
 /// The key that the operator gave, or that of the folder, or none yet.
 pub(super) enum Key {
@@ -96,13 +101,34 @@ pub(super) fn as_sql(error: StoreError) -> rusqlite::Error {
 }
 
 fn holds_sealed(connection: &Connection) -> rusqlite::Result<bool> {
+    let exists = |sql: &str, name: &[&str]| {
+        connection.query_row(sql, rusqlite::params_from_iter(name), |row| row.get::<_, bool>(0))
+    };
     for table in SEALED {
-        let sql = format!("SELECT EXISTS (SELECT 1 FROM {table})");
-        if connection.query_row(&sql, (), |row| row.get(0))? {
+        // An older database has not all of them.
+        if exists("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1)", &[table])?
+            && exists(&format!("SELECT EXISTS (SELECT 1 FROM {table})"), &[])?
+        {
             return Ok(true);
         }
     }
-    Ok(false)
+    exists("SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?1)", &[ELSEWHERE])
+}
+
+/// From now on the key is needed, whatever this database itself holds.
+pub(super) struct NoteElsewhere;
+
+impl Change for NoteElsewhere {
+    type Step = ();
+    type Output = ();
+
+    fn apply(&self, batch: &mut Batch<'_>) -> Result<(), Failure> {
+        let sql = "INSERT INTO meta (key, value) VALUES (?1, '1') ON CONFLICT (key) DO NOTHING";
+        batch.sql.execute(sql, [ELSEWHERE])?;
+        Ok(())
+    }
+
+    fn publish(self, (): (), _: &mut Index) {}
 }
 
 /// Made beside and moved, so that a crash leaves no half of a key; flushed before anything is

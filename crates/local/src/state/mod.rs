@@ -102,6 +102,12 @@ impl LocalStore {
         &self.instance_id
     }
 
+    /// To be called before the first [`Self::seal_value`]: from now on this folder does not open
+    /// without its key, because there is no telling from here what was sealed with it.
+    pub async fn will_seal_elsewhere(&self) -> Result<(), StoreError> {
+        self.submit(key::NoteElsewhere).await
+    }
+
     /// Seals a value that is kept elsewhere; it opens for the same purpose only.
     pub fn seal_value(&self, purpose: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
         self.seal.seal(Place { table: "elsewhere", key: &[purpose] }, value)

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use oscar_engine::ports::StoreError;
 use oscar_engine::ports::buckets::{Buckets as _, JOB_METADATA, Move, STAGING_BUCKET, Subscription, Verb};
 use oscar_engine::ports::buckets::{Grant, Keys};
 use oscar_engine::testing::conformance_buckets::told;
@@ -50,6 +51,24 @@ async fn one_file_goes_to_several_places_and_belongs_to_their_owner() {
     store.commit(&moves).await.expect("nothing is left to do");
     assert_eq!(client.get(&root_keys(), STAGING_BUCKET, "job-1/a").await.0, 404, "what was staged again is gone");
     assert_eq!(told(store, "next", 2).await, events);
+}
+
+/// A name that no disk takes: trying again would be for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_store_will_never_take_is_the_end_also_after_the_first() {
+    let scene = require!(Scene::start().await);
+    let keys = prepare(&scene).await;
+    let Scene { store, client, .. } = &scene;
+    for name in ["job-1/0", "job-1/1"] {
+        assert_eq!(client.put(&keys, STAGING_BUCKET, name, "content").await, 200);
+    }
+    let moves = [mk_move("job-1", "job-1/0", "out/0"), mk_move("job-1", "job-1/1", &format!("out/{}", "b".repeat(300)))];
+    for round in 0..2 {
+        let refused = store.commit(&moves).await;
+        let Err(StoreError::Forbidden(sentence)) = refused else { panic!("{round}: {refused:?}") };
+        assert!(sentence.starts_with("some are in their place, but "), "{sentence}");
+    }
+    assert_eq!(client.get(&root_keys(), "data", "out/0").await.0, 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -44,6 +44,7 @@ impl Objects {
         addresses: &StoreAddresses,
     ) -> Result<(Self, OwnStore), StartError> {
         let unusable = |error: String| StartError::Objects(error);
+        records.will_seal_elsewhere().await.map_err(|error| unusable(error.to_string()))?;
         if !derived.minio_endpoint.is_empty() {
             let seal = Arc::new(RecordSeal { records: records.clone(), place: "external-store" });
             let options = minio_options(settings, derived, seal)?;

@@ -1,5 +1,6 @@
 //! Who gets in, and for how long.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -9,9 +10,10 @@ use oscar_engine::ports::buckets::{
 };
 use oscar_model::identity::Owner;
 use oscar_model::service::Visibility;
+use oscar_store::{Options, Store};
 
 use crate::client::Client;
-use crate::support::{Served, files_in, mk_bucket, mk_subject, serve};
+use crate::support::{Flipped, Served, files_in, mk_bucket, mk_options, mk_subject, serve};
 
 fn mk_grant(bucket: &str, prefix: &str, verbs: &[Verb]) -> Grant {
     Grant { bucket: bucket.to_owned(), prefix: prefix.to_owned(), verbs: verbs.to_vec() }
@@ -233,6 +235,15 @@ async fn keys_outlive_a_restart_and_are_sealed_on_disk() {
     assert_eq!(Client::new(address, &keys).put("data", "k", "x").await.status, 200);
     assert_eq!(Client::new(address, &scoped).put("data", "k", "x").await.status, 200);
     assert_eq!(Client::new(address, &gone).put("data", "k", "x").await.status, 403);
+    again.close().await;
+
+    // The operator lost the key of the data folder and gave up what it sealed.
+    let options = mk_options(folder.path(), "http://127.0.0.1:9");
+    let other = Store::open(Options { seal: Arc::new(Flipped(0x11)), ..options }).await.expect("opened");
+    let made = other.user_keys(&ada).await.expect("new keys");
+    assert_eq!(made.access_key, keys.access_key);
+    assert_ne!(made.secret_key, keys.secret_key);
+    assert_eq!(other.user_keys(&ada).await.expect("keys"), made);
 }
 
 #[tokio::test]
