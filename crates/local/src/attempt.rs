@@ -187,7 +187,7 @@ impl Sandbox for MachineSandbox<'_> {
         let mut run = self.describe(script);
         let paths = self.setup.executor.paths(&run);
         // Scripts see their folders only, so the event is shown in one of them.
-        let event = script.input_dir.join(EVENT_FILE);
+        let event = script.input_dir.join(free_name(&script.input_dir).await);
         tokio::fs::rename(&script.event_file, &event).await.map_err(|error| SandboxError(error.to_string()))?;
         run.env = script.environment(|path| {
             let path = if path == script.event_file { &event } else { path };
@@ -226,6 +226,14 @@ const FULL_AT_THE_END: &str = "The disk of this job was full when its script end
 
 /// The name of the event in the input folder; listings leave it out.
 const EVENT_FILE: &str = ".event";
+/// There is one input, so this one is free.
+const SECOND_EVENT_FILE: &str = ".event-of-this-job";
+
+/// An input may have that very name.
+async fn free_name(folder: &Path) -> &'static str {
+    let is_taken = tokio::fs::symlink_metadata(folder.join(EVENT_FILE)).await.is_ok();
+    if is_taken { SECOND_EVENT_FILE } else { EVENT_FILE }
+}
 
 impl MachineSandbox<'_> {
     fn describe(&self, script: &ScriptRun) -> Run {

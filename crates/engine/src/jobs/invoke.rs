@@ -8,6 +8,7 @@ use oscar_model::job::{JobName, Millis};
 use oscar_model::name::ServiceName;
 use oscar_model::service::Service;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::{Dispatcher, Held, limit_of, need_of};
 use crate::failure::Failure;
@@ -110,7 +111,8 @@ struct Visit {
     dispatcher: Arc<Dispatcher>,
     run: RunId,
     held: Held,
-    started: bool,
+    /// Its own task, because a start that is left half-way could not be ended.
+    start: Option<JoinHandle<Result<(), RuntimeError>>>,
 }
 
 impl Visit {
@@ -146,7 +148,7 @@ impl Visit {
         }
         place.take();
         let held = Held { user: user.clone(), service: service.name().clone(), need };
-        Ok(Self { run: RunId { job, attempt: 1 }, held, started: false, dispatcher })
+        Ok(Self { run: RunId { job, attempt: 1 }, held, start: None, dispatcher })
     }
 
     async fn run(mut self, service: &Arc<Service>, event: Arc<[u8]>) -> Result<Answer, RunFailure> {
@@ -159,7 +161,6 @@ impl Visit {
             memory.ended.insert(self.run.job.clone(), Some(sender));
             memory.held.insert(self.run.clone(), self.held.clone());
         }
-        self.started = true;
         let limit = dispatcher.policy.run_time_limit;
         let order = Order {
             run: self.run.clone(),
@@ -172,7 +173,10 @@ impl Visit {
             time_limit: Some(limit),
             synchronous: true,
         };
-        dispatcher.runtime.start(order).await.map_err(|error| RunFailure::Failed(error.to_string()))?;
+        let runtime = dispatcher.runtime.clone();
+        let start = self.start.insert(tokio::spawn(async move { runtime.start(order).await }));
+        let started = start.await.map_err(|error| RunFailure::Failed(error.to_string()))?;
+        started.map_err(|error| RunFailure::Failed(error.to_string()))?;
         // The supervisor keeps the limit; this is for one that does not.
         let waited = tokio::time::timeout(limit * 2, ended).await;
         match waited {
@@ -209,9 +213,12 @@ impl Drop for Visit {
             memory.queue.release(user, service, *need);
         }
         self.dispatcher.wake.notify_one();
-        if self.started {
+        if let Some(start) = self.start.take() {
             let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
             tokio::spawn(async move {
+                if !start.is_finished() {
+                    let _ = start.await;
+                }
                 let _ = dispatcher.runtime.fence(&run).await;
                 let _ = dispatcher.runtime.forget(&run).await;
                 let _ = dispatcher.runtime.remove_logs(&run.job).await;

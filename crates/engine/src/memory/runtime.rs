@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -14,6 +15,8 @@ pub struct MemoryRuntime {
     state: Mutex<State>,
     changes: Notify,
     faults: Faults,
+    /// Whether a start takes more than one step.
+    is_slow: AtomicBool,
 }
 
 #[derive(Default)]
@@ -49,6 +52,10 @@ impl MemoryRuntime {
     /// The next call of this name fails.
     pub fn plant(&self, call: &'static str, when: When) {
         self.faults.plant(call, when);
+    }
+
+    pub fn start_slowly(&self) {
+        self.is_slow.store(true, Ordering::Relaxed);
     }
 
     pub fn orders(&self) -> Vec<Order> {
@@ -129,6 +136,9 @@ impl Runtime for MemoryRuntime {
             return Err(RuntimeError::Impossible("its image is not there".to_owned()));
         }
         self.strike("start", When::Before)?;
+        if self.is_slow.load(Ordering::Relaxed) {
+            tokio::task::yield_now().await;
+        }
         {
             let mut state = self.state();
             let id = order.run.clone();

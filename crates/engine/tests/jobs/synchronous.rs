@@ -109,6 +109,26 @@ async fn a_caller_who_goes_away_gives_his_room_back_and_ends_his_run() {
     dispatcher.step().await.expect("ok");
 }
 
+/// Otherwise its folder, with what the script was given, would be nobody's.
+#[tokio::test]
+async fn a_start_that_its_caller_leaves_is_finished_and_then_ended() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    world.runtime.start_slowly();
+    let dispatcher = world.started().await;
+    let mut caller = Box::pin(ask(dispatcher.clone()));
+    for _ in 0..3 {
+        assert!(futures::poll!(&mut caller).is_pending());
+        dispatcher.step().await.expect("ok");
+    }
+    assert_eq!(world.runtime.orders().len(), 0, "it is on its way");
+    assert!(futures::poll!(&mut caller).is_pending());
+    drop(caller);
+    until("it was started", || !world.runtime.orders().is_empty()).await;
+    let run = world.runtime.orders()[0].run.clone();
+    until("it was ended", || world.runtime.was_fenced(&run) && world.runtime.alive().is_empty()).await;
+}
+
 #[tokio::test]
 async fn a_caller_who_goes_away_just_when_he_is_let_in_gives_his_room_back() {
     let world = World::new().await;
