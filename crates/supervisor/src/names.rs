@@ -65,6 +65,17 @@ pub(crate) fn below(folder: &str, name: &str) -> String {
     }
 }
 
+/// Where an output waits until it is put in its place. The folder in front must not make a name
+/// too long that is not.
+pub(crate) fn staged_key(folder: &str, place: &str) -> String {
+    let key = below(folder, place);
+    if key.len() <= MOST_KEY {
+        return key;
+    }
+    let digest: String = Sha256::digest(place).iter().map(|byte| format!("{byte:02x}")).collect();
+    below(folder, &digest)
+}
+
 #[cfg(test)]
 mod tests {
     use oscar_model::service::storage::ProviderRef;
@@ -121,6 +132,14 @@ mod tests {
     fn dots_cannot_be_spoken_in_an_address() {
         assert!(check_key("in/../x").is_some() && check_key(&"x".repeat(1025)).is_some());
         assert!(check_key("in/..x").is_none() && check_key(&"x".repeat(1024)).is_none());
+    }
+
+    #[test]
+    fn waiting_makes_no_name_too_long() {
+        assert_eq!(staged_key("job/1/", "b/out/x"), "job/1/b/out/x");
+        let [one, two] = ["x", "y"].map(|letter| staged_key("job/1/", &format!("b/{}", letter.repeat(1022))));
+        assert!(one.starts_with("job/1/") && one.len() <= MOST_KEY && check_key(&one).is_none(), "{one}");
+        assert_ne!(one, two);
     }
 
     proptest! {

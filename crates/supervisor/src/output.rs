@@ -13,7 +13,7 @@ use crate::config::FunctionConfig;
 use crate::event::{ObjectEvent, ObjectStore};
 use crate::http::Trouble;
 use crate::journal::{Journal, Notes};
-use crate::names::{below, bucket_and_folder, matches};
+use crate::names::{below, bucket_and_folder, matches, staged_key};
 use crate::providers::{Providers, Store, Unusable};
 use crate::report::Written;
 use crate::s3::S3Store;
@@ -227,7 +227,7 @@ impl Target<'_> {
                 let staged = self
                     .staging
                     .as_ref()
-                    .map(|(staging, prefix)| (staging.as_str(), below(prefix, &format!("{bucket}/{key}"))));
+                    .map(|(staging, prefix)| (staging.as_str(), staged_key(prefix, &format!("{bucket}/{key}"))));
                 let (to_bucket, to_key) = match &staged {
                     Some((staging, staged_key)) => (*staging, staged_key.as_str()),
                     None => (bucket.as_str(), key.as_str()),

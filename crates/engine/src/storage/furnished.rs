@@ -13,18 +13,23 @@ use crate::jobs::Dispatcher;
 use crate::ports::StoreError;
 use crate::ports::buckets::{Bucket, Buckets};
 use crate::ports::services::{Entry, Revision, Scope, Services, Stored};
+use crate::turns::Turns;
 
 /// The port `Services`, for a cluster that runs jobs.
+#[derive(Clone)]
 pub struct Furnished {
     services: Arc<dyn Services>,
     dispatcher: Arc<Dispatcher>,
     /// Told what could not be tidied up after a removal.
     complain: fn(&str),
+    /// A successor of the same name is not made before everything of the former is gone: its
+    /// jobs and buckets would go with it.
+    turns: Arc<Turns>,
 }
 
 impl Furnished {
     pub fn new(services: Arc<dyn Services>, dispatcher: Arc<Dispatcher>, complain: fn(&str)) -> Self {
-        Self { services, dispatcher, complain }
+        Self { services, dispatcher, complain, turns: Arc::default() }
     }
 
     fn buckets(&self) -> &Arc<dyn Buckets> {
@@ -137,11 +142,27 @@ impl Furnished {
         }
         Ok(())
     }
+
+    async fn remove_with_all(&self, name: &ServiceName, expected: Option<&Revision>) -> Result<(), StoreError> {
+        let _turn = self.turns.take(name).await;
+        let former = self.services.get(name).await.ok().flatten();
+        self.services.remove(name, expected).await?;
+        if let Err(failure) = self.dispatcher.service_removed(name).await {
+            (self.complain)(&failure.to_string());
+        }
+        if let Some(former) = former
+            && let Err(error) = self.clear(&former.service).await
+        {
+            (self.complain)(&error.to_string());
+        }
+        Ok(())
+    }
 }
 
 #[async_trait]
 impl Services for Furnished {
     async fn create(&self, service: Service, sensitive: Sensitive) -> Result<Arc<Stored>, StoreError> {
+        let _turn = self.turns.take(service.name()).await;
         let made = self.furnish(&service).await?;
         let created = self.services.create(service.clone(), sensitive).await;
         // When it is not known whether it was stored, nothing of it is taken away.
@@ -174,17 +195,11 @@ impl Services for Furnished {
     }
 
     async fn remove(&self, name: &ServiceName, expected: Option<&Revision>) -> Result<(), StoreError> {
-        let former = self.services.get(name).await.ok().flatten();
-        self.services.remove(name, expected).await?;
-        if let Err(failure) = self.dispatcher.service_removed(name).await {
-            (self.complain)(&failure.to_string());
-        }
-        if let Some(former) = former
-            && let Err(error) = self.clear(&former.service).await
-        {
-            (self.complain)(&error.to_string());
-        }
-        Ok(())
+        let (all, name, expected) = (self.clone(), name.clone(), expected.cloned());
+        // Its own task: thousands of jobs may have to be ended, and a caller who does not wait for
+        // it must not leave them.
+        let removed = tokio::spawn(async move { all.remove_with_all(&name, expected.as_ref()).await });
+        removed.await.unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))
     }
 
     async fn get(&self, name: &ServiceName) -> Result<Option<Arc<Stored>>, StoreError> {

@@ -49,6 +49,29 @@ async fn a_service_that_goes_takes_its_jobs_with_it() {
 }
 
 #[tokio::test]
+async fn a_removal_goes_on_without_its_caller_and_a_successor_keeps_its_jobs() {
+    let world = World::new().await;
+    world.serve("a", |definition| definition.output.clear()).await;
+    let dispatcher = world.started().await;
+    let furnished = furnished(&world, &dispatcher);
+    for _ in 0..600 {
+        dispatcher.submit(&user("alice"), call("a")).await.expect("submitted");
+    }
+    let name = name("a");
+    let mut removing = furnished.remove(&name, None);
+    assert!(futures::poll!(&mut removing).is_pending());
+    drop(removing);
+    while world.services.get(&name).await.expect("read").is_some() {
+        tokio::task::yield_now().await;
+    }
+    // Made at once, also when not all of the former is gone yet.
+    furnished.create(mk_service("a", &mk_owner("alice")), Sensitive::default()).await.expect("created");
+    let next = dispatcher.submit(&user("alice"), call("a")).await.expect("submitted").name;
+    let jobs = world.jobs.unfinished().await.expect("read");
+    assert_eq!(jobs.iter().map(|job| &job.name).collect::<Vec<_>>(), [&next]);
+}
+
+#[tokio::test]
 async fn jobs_of_a_service_that_went_while_the_manager_was_killed_end_too() {
     let world = World::new().await;
     world.serve("a", |_| {}).await;
