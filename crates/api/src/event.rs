@@ -10,15 +10,28 @@ use crate::json;
 
 const EVENT_NAME: &str = "s3:ObjectCreated:Put";
 
-/// The object that an event is about, if it is one of a store: as it stands, or inside what
-/// another manager wrapped around it (`{"event":…}`, as an object or as text).
+/// As deep as the supervisor looks.
+const MOST_WRAPPERS: usize = 8;
+
+/// The object that an event is about, if it is one of a store: as it stands, or inside what a
+/// gateway (`{"httpMethod":…,"body":…}`) or other managers (`{"event":…}`) wrapped around it, as
+/// an object or as text. Whoever runs the job reads the event in the same order.
 pub fn input_of(event: &[u8]) -> Option<ObjectRef> {
-    let event: Value = serde_json::from_slice(event).ok()?;
-    match event.get("event") {
-        Some(Value::String(text)) => named_by(&serde_json::from_str(text).ok()?),
-        Some(wrapped @ Value::Object(_)) => named_by(wrapped),
-        _ => named_by(&event),
+    let mut event: Value = serde_json::from_slice(event).ok()?;
+    for _ in 0..MOST_WRAPPERS {
+        let object = event.as_object_mut()?;
+        let inner = if object.contains_key("httpMethod") {
+            object.remove("body")?
+        } else {
+            object.remove("event").unwrap_or_default()
+        };
+        event = match inner {
+            Value::Null => return named_by(&event),
+            Value::String(text) => serde_json::from_str(&text).ok()?,
+            other => other,
+        };
     }
+    None
 }
 
 fn named_by(event: &Value) -> Option<ObjectRef> {
@@ -292,7 +305,13 @@ mod tests {
         let as_text = serde_json::json!({"storage_provider": "minio.default", "event": text}).to_string();
         assert_eq!(input_of(as_text.as_bytes()), Some(expected.clone()));
         let as_object = format!(r#"{{"event":{text}}}"#);
-        assert_eq!(input_of(as_object.as_bytes()), Some(expected));
+        assert_eq!(input_of(as_object.as_bytes()), Some(expected.clone()));
+        let twice = serde_json::json!({"event": as_text}).to_string();
+        assert_eq!(input_of(twice.as_bytes()), Some(expected.clone()));
+        let by_gateway = serde_json::json!({"httpMethod": "POST", "body": twice}).to_string();
+        assert_eq!(input_of(by_gateway.as_bytes()), Some(expected));
+        let endless = (0..20).fold(text, |inner, _| format!(r#"{{"event":{inner}}}"#));
+        assert_eq!(input_of(endless.as_bytes()), None);
     }
 
     #[test]

@@ -22,8 +22,7 @@ const CHECK_PLACE: Place<'_> = Place { table: "meta", key: &[CHECK] };
 const WORD: &[u8] = b"oscar";
 
 /// The tables with sealed values.
-const SEALED: [&str; 7] =
-    ["sealed_secrets", "operations", "federations", "formers", "grants", "fences", "job_events"];
+const SEALED: [&str; 7] = ["sealed_secrets", "operations", "federations", "formers", "grants", "fences", "job_events"];
 /// Noted in `meta` when a store beside this database keeps values that were sealed here.
 const ELSEWHERE: &str = "sealed_elsewhere";
 

@@ -62,7 +62,8 @@ async fn what_the_store_will_never_take_is_the_end_also_after_the_first() {
     for name in ["job-1/0", "job-1/1"] {
         assert_eq!(client.put(&keys, STAGING_BUCKET, name, "content").await, 200);
     }
-    let moves = [mk_move("job-1", "job-1/0", "out/0"), mk_move("job-1", "job-1/1", &format!("out/{}", "b".repeat(300)))];
+    let moves =
+        [mk_move("job-1", "job-1/0", "out/0"), mk_move("job-1", "job-1/1", &format!("out/{}", "b".repeat(300)))];
     for round in 0..2 {
         let refused = store.commit(&moves).await;
         let Err(StoreError::Forbidden(sentence)) = refused else { panic!("{round}: {refused:?}") };
