@@ -21,10 +21,21 @@ pub fn is_allowed(image: &str, repositories: &[String]) -> bool {
 fn full_name(image: &str) -> String {
     let first = image.split('/').next().unwrap_or_default();
     let has_registry = image.contains('/') && (first.contains(['.', ':']) || first == "localhost");
-    if has_registry || (!image.contains('/') && first.contains('.') && !first.contains(':')) {
+    if has_registry || (!image.contains('/') && is_registry(first)) {
         return image.to_owned();
     }
     if image.contains('/') { format!("docker.io/{image}") } else { format!("docker.io/library/{image}") }
+}
+
+/// A registry alone, as an entry may name it: a host with a dot, or one with a port. `busybox:1`
+/// is neither, because tags of that kind have no dot in front of them.
+fn is_registry(text: &str) -> bool {
+    match text.rsplit_once(':') {
+        Some((host, port)) => {
+            (host.contains('.') || host == "localhost") && port.parse::<u16>().is_ok_and(|port| port > 0)
+        }
+        None => text.contains('.') || text == "localhost",
+    }
 }
 
 /// What an image reference may be, in the words of an error message.
@@ -52,6 +63,13 @@ mod tests {
         }
         for bad in ["ghcr.io/grycapx/a", "evil.io/ghcr.io/grycap/a", "alpine", "me/busybox"] {
             assert!(!is_allowed(bad, &allowed), "{bad}");
+        }
+        let registries = ["localhost:5000".to_owned(), "registry.example.org:8443/".to_owned(), "quay.io".to_owned()];
+        for good in ["localhost:5000/a", "registry.example.org:8443/team/a:1", "quay.io/a/b"] {
+            assert!(is_allowed(good, &registries), "{good}");
+        }
+        for bad in ["localhost:5001/a", "registry.example.org/team/a", "registry.example.org:84430/a", "busybox:1"] {
+            assert!(!is_allowed(bad, &registries), "{bad}");
         }
         assert!(is_allowed("anything", &[]));
         assert!(is_allowed("anything", &[String::new()]));

@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{self, URL_FILE};
 use crate::config::{
-    ConfigError, Derived, Effective, Password, Sources, World, default_data_folder, show_json, show_table,
+    ConfigError, Derived, Effective, Password, Sources, World, default_data_folder, show_json, show_table, unused,
 };
 use crate::wiring::{self, Addresses, Ground, StartError, StoreAddresses};
 use crate::{http, telemetry};
@@ -82,6 +82,9 @@ pub fn run_config(command: &ConfigCommand, json: bool) -> ExitCode {
         cli::write_out(&format!("{:#}\n", show_json(&settings, &derived, &faults)));
     } else {
         cli::write_out(&show_table(&settings, &derived));
+        if let unused @ [_, ..] = unused(&variable).as_slice() {
+            cli::write_out(&format!("set without effect here: {}\n", unused.join(", ")));
+        }
     }
     match (faults.is_empty(), json) {
         (true, _) => ExitCode::SUCCESS,
@@ -100,6 +103,9 @@ pub async fn run(args: &ServeArgs) -> ExitCode {
     telemetry::start(settings.text("log"), settings.text("log_format"));
     // The one TLS provider of the process; an error means that it is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    for name in unused(&variable) {
+        tracing::warn!("{name} is set, but has no effect: this manager has no such part");
+    }
     match start(&settings).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error, "`oscar doctor` looks for what is wrong on this machine"),

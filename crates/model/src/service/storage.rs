@@ -109,6 +109,14 @@ impl Place {
 }
 
 impl StorageIo {
+    /// Whether what is written here arrives there: an output that is its service's own input
+    /// starts the service again, and again.
+    pub fn is_inside(&self, input: &Self) -> bool {
+        let (inner, outer) = (trim_path(&self.path), trim_path(&input.path));
+        let below = inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.provider == input.provider && below
+    }
+
     /// What is wrong with it in its place.
     pub fn check(&self, place: Place) -> Faults {
         let mut faults = Faults::default();

@@ -76,9 +76,17 @@ pub(super) fn current(session: &Session) -> Result<Target, Failure> {
             .hint("choose with `--cluster NAME`, or for good with `oscar cluster use NAME`"));
     }
     local(&session.places)?.ok_or_else(|| {
-        Failure::new(Exit::Usage, "no cluster is configured, and no manager runs on this machine")
-            .hint("add one: oscar cluster add NAME URL")
-            .hint("or start one here: oscar serve")
+        // One that ended is no mistake in the command.
+        let ran = session.places.data.join(URL_FILE).exists();
+        if ran {
+            Failure::new(Exit::Unreachable, "the manager of this machine does not run")
+                .hint("start it: oscar serve")
+                .hint("or use another one: oscar cluster add NAME URL")
+        } else {
+            Failure::new(Exit::Usage, "no cluster is configured, and no manager runs on this machine")
+                .hint("add one: oscar cluster add NAME URL")
+                .hint("or start one here: oscar serve")
+        }
     })
 }
 

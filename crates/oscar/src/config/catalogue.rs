@@ -61,6 +61,65 @@ pub const UPSTREAM: &[&str] = &[
     "WRITE_TIMEOUT",
 ];
 
+/// The variables of Go OSCAR that nothing here reads: who brings his settings along is told.
+pub const UNUSED: &[&str] = &[
+    "EXPOSED_SERVICES_ROUTE_KIND",
+    "HTTPROUTE_GATEWAY_NAME",
+    "HTTPROUTE_GATEWAY_NAMESPACE",
+    "INGRESS_HOST",
+    "INGRESS_SERVICES_CORS_ALLOWED_HEADERS",
+    "INGRESS_SERVICES_CORS_ALLOWED_METHODS",
+    "INGRESS_SERVICES_CORS_ALLOWED_ORIGINS",
+    "KSERVE_ENABLE",
+    "KUEUE_DEFAULT_CPU",
+    "KUEUE_DEFAULT_EPHEMERAL_STORAGE",
+    "KUEUE_DEFAULT_FLAVOR",
+    "KUEUE_DEFAULT_GPU",
+    "KUEUE_DEFAULT_MEMORY",
+    "KUEUE_ENABLE",
+    "LOKI_EXPOSED_APP",
+    "LOKI_EXPOSED_NAMESPACE",
+    "LOKI_EXPOSED_QUERY",
+    "LOKI_QUERY",
+    "LOKI_URL",
+    "MINIO_QUOTA_BUCKETS",
+    "MINIO_QUOTA_ENABLED",
+    "MINIO_QUOTA_STORAGE",
+    "OIDC_SUBJECT",
+    "PROMETHEUS_CPU_QUERY",
+    "PROMETHEUS_GPU_QUERY",
+    "PROMETHEUS_URL",
+    "RESCHEDULER_ENABLE",
+    "RESCHEDULER_INTERVAL",
+    "RESCHEDULER_THRESHOLD",
+    "RESOURCE_MANAGER_ENABLE",
+    "RESOURCE_MANAGER_INTERVAL",
+    "SERVERLESS_BACKEND",
+    "STORAGE_CLASS_NAME",
+    "SUPERVISOR_KIT_IMAGE",
+    "VOLUME_AVAILABLE",
+    "VOLUME_ENABLE",
+    "VOLUME_MAX",
+    "VOLUME_MAX_DISK",
+    "VOLUME_MIN_DISK",
+    "WATCHDOG_EXEC_TIMEOUT",
+    "WATCHDOG_HEALTHCHECK_INTERVAL",
+    "WATCHDOG_MAX_INFLIGHT",
+    "WATCHDOG_READ_TIMEOUT",
+    "WATCHDOG_WRITE_DEBUG",
+    "WATCHDOG_WRITE_TIMEOUT",
+    "YUNIKORN_CONFIGMAP",
+    "YUNIKORN_CONFIG_FILENAME",
+    "YUNIKORN_ENABLE",
+    "YUNIKORN_NAMESPACE",
+];
+
+/// Those that are set all the same.
+pub fn unused(variable: &dyn Fn(&str) -> Option<String>) -> Vec<&'static str> {
+    let is_set = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
+    UNUSED.iter().copied().filter(is_set).collect()
+}
+
 use Kind::{Count, Flag, List, Quantity, Seconds, Secret, Text, Url};
 
 /// In the order that `oscar config show` prints.

@@ -35,12 +35,27 @@ fn written_as(kind: Kind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{UNUSED, unused};
 
     #[test]
     fn every_variable_of_upstream_is_one_of_ours() {
         for variable in UPSTREAM {
             assert!(CATALOGUE.iter().any(|setting| setting.variable == *variable), "{variable}");
         }
+    }
+
+    #[test]
+    fn what_is_set_without_effect_is_told() {
+        for name in UNUSED {
+            assert!(!CATALOGUE.iter().any(|setting| setting.variable == *name), "{name} has an effect");
+        }
+        let set = |name: &str| match name {
+            "KUEUE_ENABLE" => Some("true".to_owned()),
+            "LOKI_URL" => Some(String::new()),
+            "OSCAR_NAME" => Some("x".to_owned()),
+            _ => None,
+        };
+        assert_eq!(unused(&set), ["KUEUE_ENABLE"]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-pub use catalogue::{CATALOGUE, Kind, Setting, UPSTREAM};
+pub use catalogue::{CATALOGUE, Kind, Setting, UNUSED, UPSTREAM, unused};
 pub use derived::{Derived, PASSWORD_FILE, Password, default_data_folder};
 pub use document::settings_table;
 pub use file::{Client, Issuer};

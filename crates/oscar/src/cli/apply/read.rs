@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use oscar_api::fdl::{self, Entry, FdlError};
 use oscar_api::service::Draft;
 use oscar_model::fault::{Fault, Faults, join, quoted};
+use oscar_model::service::Definition;
+use oscar_model::service::storage::StorageIo;
 
 use crate::cli::definition::body::{self, Unknown};
 use crate::cli::definition::known::{self, Stray};
@@ -79,6 +81,7 @@ impl Reading {
                 let unknown = body::unknown_fields(&entry);
                 self.warnings.extend(unknown.iter().map(|field| about(file, field)));
                 self.warnings.extend(known::strays(&entry.node).iter().map(|stray| about_stray(file, stray)));
+                self.warnings.extend(about_circle(file, &draft.definition));
                 self.wanted.push(Wanted { file: file.to_owned(), cluster: entry.cluster, draft, unknown });
             }
             Err(faults) => self.blame(file, &faults),
@@ -104,6 +107,17 @@ fn about(file: &str, field: &Unknown) -> String {
 fn about_stray(file: &str, stray: &Stray) -> String {
     let near = stray.near.as_deref();
     format!("{file}: {}does not know `{}` and leaves it out{}", place(stray.line), stray.path, meant(near))
+}
+
+/// Only who writes the script knows whether it ends.
+fn about_circle(file: &str, definition: &Definition) -> Option<String> {
+    let circle = |output: &StorageIo| definition.input.iter().any(|input| output.is_inside(input));
+    let output = definition.output.iter().find(|output| circle(output))?;
+    let (name, path) = (&definition.name, &output.path);
+    Some(format!(
+        "{file}: {name} writes its outputs to `{path}`, where its own inputs are: each output starts it again, for ever \
+         unless its script ends that"
+    ))
 }
 
 fn place(line: Option<usize>) -> String {
@@ -194,6 +208,23 @@ mod tests {
         let failure = Reading::of(&[one, two]).err().expect("faults");
         assert_eq!(failure.details.len(), 3, "{:?}", failure.details);
         assert!(failure.details[2].contains("2.yaml: the definition cannot be read"), "{:?}", failure.details);
+    }
+
+    #[test]
+    fn a_service_that_starts_itself_is_noticed() {
+        let text = |output: &str| {
+            format!(
+                "name: a\nimage: a/b\nscript: echo hi\ninput:\n- {{storage_provider: minio, path: data/in}}\n\
+                 output:\n- {{storage_provider: minio.default, path: {output}}}\n"
+            )
+        };
+        for circle in ["data/in", "/data/in/", "data/in/deeper"] {
+            let reading = read(folder().path(), &text(circle)).expect("valid");
+            assert!(reading.warnings[0].contains("each output starts it again"), "{circle}: {:?}", reading.warnings);
+        }
+        for fine in ["data/in2", "data/out"] {
+            assert_eq!(read(folder().path(), &text(fine)).expect("valid").warnings, Vec::<String>::new());
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(super) async fn check(places: &Places) -> Vec<Finding> {
     let (settings, _) = Effective::gather(&Sources::of_process(BTreeMap::new(), None));
     let derived = Derived::of(&settings, &variable);
     if derived.world != World::Local || derived.minio_endpoint.is_empty() {
-        return vec![Finding::fine("a manager here has its own")];
+        return vec![Finding::fine("no MinIO is set, so a manager that is started here keeps objects itself")];
     }
     let endpoint = derived.minio_endpoint.clone();
     let root = Keys {

@@ -59,12 +59,21 @@ pub struct RmArgs {
     places: Vec<String>,
 }
 
+/// What is left out of an upload is told so often, then counted.
+const MOST_TOLD: usize = 10;
+
 pub(super) async fn put(session: &Session, args: PutArgs) -> Result<(), Failure> {
     let place = Place::parse(&args.place)?;
-    let wanted = upload::plan(&args.files, &place, args.recursive)?;
+    let plan = upload::plan(&args.files, &place, args.recursive)?;
+    for (path, why) in plan.left_out.iter().take(MOST_TOLD) {
+        session.screen.warning(&format!("{} is left out: {why}", screen::printable(&path.display().to_string())));
+    }
+    if plan.left_out.len() > MOST_TOLD {
+        session.screen.warning(&format!("{} more are left out", plan.left_out.len() - MOST_TOLD));
+    }
     let store = Store::of(session).await?;
     let mut rows = Vec::new();
-    for (file, key) in wanted {
+    for (file, key) in plan.wanted {
         let bytes = upload::run(&store, &file, &place.bucket, &key).await?;
         if session.screen.json {
             rows.push(json!({"file": file.display().to_string(), "bucket": place.bucket, "key": key, "bytes": bytes}));

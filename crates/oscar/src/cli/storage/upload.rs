@@ -17,9 +17,16 @@ use crate::cli::progress;
 /// What is larger is sent in parts.
 const LARGE: u64 = 64 << 20;
 
-/// Which file becomes which object.
-pub(super) fn plan(files: &[PathBuf], place: &Place, recursive: bool) -> Result<Vec<(PathBuf, String)>, Failure> {
-    let mut wanted = Vec::new();
+/// Which file becomes which object, and what of a folder becomes none.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) wanted: Vec<(PathBuf, String)>,
+    /// With the reason, the end of a sentence.
+    pub(super) left_out: Vec<(PathBuf, &'static str)>,
+}
+
+pub(super) fn plan(files: &[PathBuf], place: &Place, recursive: bool) -> Result<Plan, Failure> {
+    let mut plan = Plan::default();
     for file in files {
         let found = std::fs::metadata(file).map_err(|error| unreadable(&file.display().to_string(), &error))?;
         if found.is_dir() {
@@ -28,33 +35,41 @@ pub(super) fn plan(files: &[PathBuf], place: &Place, recursive: bool) -> Result<
                     .hint("add `-r` to upload everything below it"));
             }
             let folder = if place.is_folder() { place.key.clone() } else { format!("{}/", place.key) };
-            below(file, &format!("{folder}{}/", name_of(file)?), &mut wanted)?;
+            below(file, &format!("{folder}{}/", name_of(file)?), &mut plan)?;
         } else if place.is_folder() {
-            wanted.push((file.clone(), format!("{}{}", place.key, name_of(file)?)));
+            plan.wanted.push((file.clone(), format!("{}{}", place.key, name_of(file)?)));
         } else if files.len() > 1 {
             return Err(Failure::new(Exit::Usage, "several files cannot become one object")
                 .hint(format!("a folder ends with a slash: {}/{}/", place.bucket, place.key)));
         } else {
-            wanted.push((file.clone(), place.key.clone()));
+            plan.wanted.push((file.clone(), place.key.clone()));
         }
     }
-    wanted.iter().try_for_each(|(_, key)| Place::parse(&format!("{}/{key}", place.bucket)).map(drop))?;
-    Ok(wanted)
+    plan.wanted.iter().try_for_each(|(_, key)| Place::parse(&format!("{}/{key}", place.bucket)).map(drop))?;
+    Ok(plan)
 }
 
 /// Links are followed for files only: a folder that is a link may lead in a circle.
-fn below(folder: &Path, prefix: &str, wanted: &mut Vec<(PathBuf, String)>) -> Result<(), Failure> {
+fn below(folder: &Path, prefix: &str, plan: &mut Plan) -> Result<(), Failure> {
     let failed = |error: &std::io::Error| unreadable(&folder.display().to_string(), error);
     let entries = std::fs::read_dir(folder).map_err(|error| failed(&error))?;
     let mut entries: Vec<_> = entries.collect::<Result<_, _>>().map_err(|error| failed(&error))?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
+    if entries.is_empty() {
+        plan.left_out.push((folder.to_owned(), "it is empty, and a store has no folders"));
+    }
     for entry in entries {
         let path = entry.path();
         let key = format!("{prefix}{}", name_of(&path)?);
         if entry.file_type().map_err(|error| failed(&error))?.is_dir() {
-            below(&path, &format!("{key}/"), wanted)?;
-        } else if path.is_file() {
-            wanted.push((path, key));
+            below(&path, &format!("{key}/"), plan)?;
+            continue;
+        }
+        match std::fs::metadata(&path) {
+            Ok(found) if found.is_file() => plan.wanted.push((path, key)),
+            Ok(found) if found.is_dir() => plan.left_out.push((path, "it is a link to a folder")),
+            Ok(_) => plan.left_out.push((path, "it is no file")),
+            Err(_) => plan.left_out.push((path, "it is a link that leads nowhere")),
         }
     }
     Ok(())
@@ -112,7 +127,7 @@ mod tests {
         let keys = |files: &[&str], place: &str, recursive: bool| {
             let files: Vec<_> = files.iter().map(|name| path(name)).collect();
             let planned = plan(&files, &Place::parse(place).expect(place), recursive);
-            planned.map(|wanted| wanted.into_iter().map(|(_, key)| key).collect::<Vec<_>>())
+            planned.map(|plan| plan.wanted.into_iter().map(|(_, key)| key).collect::<Vec<_>>())
         };
         assert_eq!(keys(&["a + b.txt"], "data", false), Ok(vec!["a + b.txt".to_owned()]));
         assert_eq!(keys(&["a + b.txt"], "data/in/", false), Ok(vec!["in/a + b.txt".to_owned()]));
@@ -122,5 +137,28 @@ mod tests {
         assert_eq!(keys(&["deep"], "data/in/", false).expect_err("a folder").exit, Exit::Usage);
         assert_eq!(keys(&["a + b.txt", "deep/x"], "data/one", false).expect_err("two").exit, Exit::Usage);
         assert_eq!(keys(&["absent"], "data/one", false).expect_err("absent").exit, Exit::NotFound);
+    }
+
+    #[test]
+    fn what_cannot_become_an_object_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join("all").join(name);
+        std::fs::create_dir_all(path("empty")).expect("made");
+        std::fs::write(path("file"), "x").expect("written");
+        std::os::unix::fs::symlink(path("file"), path("link")).expect("made");
+        std::os::unix::fs::symlink(folder.path(), path("circle")).expect("made");
+        std::os::unix::fs::symlink("nowhere", path("broken")).expect("made");
+        let _socket = std::os::unix::net::UnixListener::bind(path("socket")).expect("made");
+        let planned = plan(&[folder.path().join("all")], &Place::parse("data").expect("valid"), true).expect("planned");
+        let keys: Vec<_> = planned.wanted.iter().map(|(_, key)| key.as_str()).collect();
+        assert_eq!(keys, ["all/file", "all/link"]);
+        let left: Vec<_> = planned.left_out.iter().map(|(path, why)| (path.file_name(), *why)).collect();
+        let expected = [
+            ("broken", "it is a link that leads nowhere"),
+            ("circle", "it is a link to a folder"),
+            ("empty", "it is empty, and a store has no folders"),
+            ("socket", "it is no file"),
+        ];
+        assert_eq!(left, expected.map(|(name, why)| (Some(name.as_ref()), why)));
     }
 }
