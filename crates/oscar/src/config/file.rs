@@ -12,7 +12,8 @@ use super::catalogue::{CATALOGUE, Kind};
 use super::parse;
 
 /// What may stand in an issuer that is a map.
-const ISSUER_KEYS: [&str; 6] = ["url", "audience", "group_claim", "client_id", "client_secret", "refresh_scope"];
+const ISSUER_KEYS: [&str; 7] =
+    ["url", "audience", "group_claim", "client_id", "client_secret", "refresh_scope", "subject_suffix"];
 
 /// One identity provider, as the settings name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Issuer {
     pub client: Option<Client>,
     /// What is asked for when a token is refreshed; without it the scope of the sign-in.
     pub refresh_scope: Option<String>,
+    /// Put behind every subject of this issuer.
+    pub subject_suffix: Option<String>,
 }
 
 /// A client of an identity provider. A public one has no secret.
@@ -35,7 +38,7 @@ pub struct Client {
 
 impl Issuer {
     pub(super) fn new(url: String) -> Self {
-        Self { url, audience: None, group_claim: None, client: None, refresh_scope: None }
+        Self { url, audience: None, group_claim: None, client: None, refresh_scope: None, subject_suffix: None }
     }
 }
 
@@ -112,6 +115,14 @@ impl ConfigFile {
     }
 }
 
+fn suffix(issuer: &Fields<'_>, given: Option<String>) -> Option<String> {
+    let fits = |text: &String| text.len() <= 32 && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if given.as_ref().is_some_and(|text| !fits(text)) {
+        issuer.fault("subject_suffix", "something else", "at most 32 letters, digits and signs, such as `@science`");
+    }
+    given
+}
+
 /// Each is an address, or a map that says more of it.
 fn issuers(fields: &Fields<'_>, key: &str) -> Vec<Issuer> {
     let mut issuers = Vec::new();
@@ -131,6 +142,7 @@ fn issuers(fields: &Fields<'_>, key: &str) -> Vec<Issuer> {
                         group_claim: given("group_claim"),
                         client: client(&issuer, &given),
                         refresh_scope: given("refresh_scope"),
+                        subject_suffix: suffix(&issuer, given("subject_suffix")),
                     }),
                     None => issuer.fault("url", "nothing", "the address of the issuer"),
                 }

@@ -171,6 +171,7 @@ impl Effective {
             group_claim: issuer.group_claim.clone().or_else(|| self.given("oidc_group_claim")),
             client: issuer.client.clone().or_else(|| self.client()),
             refresh_scope: issuer.refresh_scope.clone().or_else(|| self.given("oidc_refresh_scope")),
+            subject_suffix: issuer.subject_suffix.clone(),
         };
         self.issuers.iter().map(with_defaults).collect()
     }

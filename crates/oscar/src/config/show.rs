@@ -55,7 +55,7 @@ pub fn show_table(settings: &Effective, derived: &Derived) -> String {
     for (key, value, origin) in rows {
         let _ = writeln!(table, "{key:keys$}  {value:values$}  {origin}");
     }
-    for Issuer { url, audience, group_claim, client, refresh_scope } in settings.issuers() {
+    for Issuer { url, audience, group_claim, client, refresh_scope, subject_suffix } in settings.issuers() {
         let audience = audience.map_or_else(|| "any audience".to_owned(), |audience| format!("audience {audience}"));
         let groups = group_claim.map_or_else(|| "claim by the issuer".to_owned(), |claim| format!("claim {claim}"));
         let mut line = format!("issuer {url}: {audience}, groups from {groups}");
@@ -65,6 +65,9 @@ pub fn show_table(settings: &Effective, derived: &Derived) -> String {
         }
         if let Some(scope) = refresh_scope {
             line.push_str(&format!(", refreshed for scope {scope}"));
+        }
+        if let Some(suffix) = subject_suffix {
+            line.push_str(&format!(", subjects end with {suffix}"));
         }
         let _ = writeln!(table, "{}", printable(&line));
     }
@@ -87,13 +90,14 @@ pub fn show_json(settings: &Effective, derived: &Derived, faults: &[String]) -> 
             "meaning": setting.meaning,
         })
     });
-    let issuers = settings.issuers().into_iter().map(|Issuer { url, audience, group_claim, client, refresh_scope }| {
+    let issuers = settings.issuers().into_iter().map(|issuer| {
         json!({
-            "url": url,
-            "audience": audience,
-            "group_claim": group_claim,
-            "client_id": client.map(|client| client.id),
-            "refresh_scope": refresh_scope,
+            "url": issuer.url,
+            "audience": issuer.audience,
+            "group_claim": issuer.group_claim,
+            "client_id": issuer.client.map(|client| client.id),
+            "refresh_scope": issuer.refresh_scope,
+            "subject_suffix": issuer.subject_suffix,
         })
     });
     json!({

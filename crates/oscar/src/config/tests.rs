@@ -56,6 +56,21 @@ fn a_password_of_blanks_is_refused() {
 }
 
 #[test]
+fn the_people_of_an_issuer_can_be_marked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = |suffix: &str| format!("oidc_issuers:\n- {{url: 'https://one', subject_suffix: '{suffix}'}}\n");
+    let (settings, faults) = gather(&[], Some(mk_file(folder.path(), &text("@science"))));
+    assert_eq!(faults, Vec::<String>::new());
+    assert_eq!(settings.issuers()[0].subject_suffix.as_deref(), Some("@science"));
+    let table = show_table(&settings, &Derived::of(&settings, &|_| None));
+    assert!(table.contains("subjects end with @science\n"), "{table}");
+    for bad in ["a b", "ä", &"x".repeat(33)] {
+        let (_, faults) = gather(&[], Some(mk_file(folder.path(), &text(bad))));
+        assert!(faults.len() == 1 && faults[0].contains("oidc_issuers[0].subject_suffix"), "{faults:?}");
+    }
+}
+
+#[test]
 fn an_issuer_has_its_own_audience_and_claim_or_those_of_all() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = "oidc_enable: true\noidc_audience: all\noidc_issuers:\n- https://one\n\
@@ -66,6 +81,7 @@ fn an_issuer_has_its_own_audience_and_claim_or_those_of_all() {
         group_claim: claim.map(str::to_owned),
         client: None,
         refresh_scope: None,
+        subject_suffix: None,
     };
     let (settings, faults) = gather(&[], Some(mk_file(folder.path(), text)));
     assert_eq!(faults, Vec::<String>::new());

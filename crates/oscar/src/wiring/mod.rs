@@ -392,8 +392,16 @@ fn oidc_settings(settings: &Effective) -> Result<OidcSettings, StartError> {
         groups: issuer.group_claim.map_or(GroupSource::Auto, GroupSource::Claim),
         client: issuer.client.map(|client| ClientSettings { id: client.id, secret: client.secret }),
         refresh_scope: issuer.refresh_scope,
+        subject_suffix: issuer.subject_suffix.unwrap_or_default(),
     });
     let mut oidc = OidcSettings::new(issuers.collect(), Arc::new(SystemClock));
+    let unmarked = oidc.issuers.iter().filter(|issuer| issuer.subject_suffix.is_empty()).count();
+    if unmarked > 1 {
+        tracing::warn!(
+            "{unmarked} issuers are accepted without a subject_suffix: people whom two of them give the same `sub` are \
+             one person here"
+        );
+    }
     oidc.accepted_groups = settings.list("oidc_groups");
     oidc.leeway = Duration::from_secs(settings.count("oidc_leeway"));
     if let Some(path) = settings.given("oidc_ca") {

@@ -13,7 +13,7 @@ use super::discovery::{self, Provider, canonical};
 use super::http::{IssuerClient, Repeat};
 use super::kept::{Fetched, Kept, Pace};
 use super::keys::{KeySet, Thumbprint, Unproved, prove};
-use super::settings::{IssuerSettings, OidcSettings, SettingsError};
+use super::settings::{IssuerSettings, Naming, OidcSettings, SettingsError};
 use super::standing::{Source, Standing};
 use super::token::{Token, not_valid};
 use super::userinfo::{NoAnswer, Question, Userinfo};
@@ -25,6 +25,7 @@ const STALE_DISCOVERY: Duration = Duration::from_hours(24);
 pub(super) struct Issuer {
     url: String,
     audience: Option<String>,
+    naming: Naming,
     discovery: Arc<Kept<Provider>>,
     keys: Arc<Kept<KeySet>>,
     userinfo: Userinfo,
@@ -56,7 +57,8 @@ impl Issuer {
         ));
 
         let userinfo = Userinfo::new(client, &url, &keys, common);
-        Ok(Self { url, audience: settings.audience.clone(), discovery, keys, userinfo })
+        let naming = Naming::of(settings, &common.issuers);
+        Ok(Self { url, audience: settings.audience.clone(), naming, discovery, keys, userinfo })
     }
 
     pub(super) fn is(&self, iss: &str) -> bool {
@@ -94,7 +96,10 @@ impl Issuer {
         end: u64,
         groups_matter: bool,
     ) -> Result<(User, u64), Refusal> {
-        let Some(subject) = token.text("sub").and_then(Subject::parse) else {
+        // What is no subject by itself does not become one by what is put behind it.
+        let sub = token.text("sub").filter(|sub| Subject::parse(sub).is_some());
+        let named = sub.and_then(|sub| Some((sub, Subject::parse(&self.naming.name(sub)?)?)));
+        let Some((sub, subject)) = named else {
             return not_valid("it names nobody who could be a user");
         };
         let provider = self.discovery.current().await.map_err(|cause| self.unavailable(cause))?;
@@ -103,7 +108,7 @@ impl Issuer {
         let mut until = end;
         let groups = match (rule.read(&token.claims), &provider.value.userinfo) {
             (None, Some(endpoint)) if groups_matter => {
-                let question = Question { hash, bearer: token.raw, subject: subject.as_str(), end };
+                let question = Question { hash, bearer: token.raw, subject: sub, end };
                 let answered = self.userinfo.ask(endpoint, question).await.map_err(|no| match no {
                     NoAnswer::Refused(why) => Refusal::NotValid(why),
                     NoAnswer::Unavailable(cause) => self.unavailable(cause),

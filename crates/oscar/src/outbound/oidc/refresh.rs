@@ -18,7 +18,7 @@ use super::discovery::{ClientLogin, Endpoint, Provider, canonical};
 use super::http::{IssuerClient, Posted, Repeat, redirect_note};
 use super::issuer::introduce;
 use super::kept::{Held, Kept};
-use super::settings::{ClientSettings, IssuerSettings, OidcSettings, SettingsError};
+use super::settings::{ClientSettings, IssuerSettings, Naming, OidcSettings, SettingsError};
 use super::unverified::Unverified;
 use super::{quote, unix_seconds};
 
@@ -43,6 +43,7 @@ struct Listed {
     discovery: Kept<Provider>,
     configured: Option<ClientSettings>,
     scope: Option<String>,
+    naming: Naming,
 }
 
 impl OidcIssuers {
@@ -103,7 +104,7 @@ impl Issuers for OidcIssuers {
             let refusal = listed.refusal(&endpoint.url, &answer, token);
             return Err(if blames_token(&answer) { refusal.ending_the_grant() } else { refusal });
         }
-        read_minted(&answer.json, asked, token)
+        read_minted(&answer.json, asked, token, &listed.naming)
             .ok_or_else(|| IssuerError::Refused(format!("{} answered without an access token", endpoint.url)))
     }
 
@@ -129,7 +130,8 @@ impl Listed {
         let standing = Arc::new(super::standing::Standing::new(settings.url.trim()));
         let (url, client, discovery) = introduce(settings, common, Repeat::Never, &standing)?;
         let (configured, scope) = (settings.client.clone(), settings.refresh_scope.clone());
-        Ok(Self { url, client, discovery, configured, scope })
+        let naming = Naming::of(settings, &common.issuers);
+        Ok(Self { url, client, discovery, configured, scope, naming })
     }
 
     fn is(&self, issuer: &str) -> bool {
@@ -207,7 +209,7 @@ fn form_encoded(text: &str) -> String {
     utf8_percent_encode(text, FORM).to_string()
 }
 
-fn read_minted(json: &Value, asked: u64, used: &Secret) -> Option<Minted> {
+fn read_minted(json: &Value, asked: u64, used: &Secret, naming: &Naming) -> Option<Minted> {
     let text = |key: &str| json[key].as_str().filter(|text| !text.is_empty());
     let access = text("access_token")?;
     let lifetime = json["expires_in"].as_u64().or_else(|| json["expires_in"].as_str()?.parse().ok());
@@ -216,7 +218,8 @@ fn read_minted(json: &Value, asked: u64, used: &Secret) -> Option<Minted> {
         access: Secret::new(access),
         expires: asked.saturating_add(lifetime.unwrap_or(DEFAULT_LIFETIME)),
         rotated: rotated.map(Secret::new),
-        subject: Unverified::read(access).text("sub").map(str::to_owned),
+        // One who cannot be a user of this issuer is nobody's like.
+        subject: Unverified::read(access).text("sub").map(|sub| naming.name(sub).unwrap_or_default()),
     })
 }
 

@@ -21,6 +21,8 @@ pub struct IssuerSettings {
     pub client: Option<ClientSettings>,
     /// What is asked for when a token is refreshed; without it the scope of the sign-in.
     pub refresh_scope: Option<String>,
+    /// Put behind every `sub`, so that people of two issuers who have the same are two people.
+    pub subject_suffix: String,
 }
 
 /// A client that is registered with an identity provider. A public one has no secret.
@@ -32,7 +34,36 @@ pub struct ClientSettings {
 
 impl IssuerSettings {
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), audience: None, groups: GroupSource::Auto, client: None, refresh_scope: None }
+        Self {
+            url: url.into(),
+            audience: None,
+            groups: GroupSource::Auto,
+            client: None,
+            refresh_scope: None,
+            subject_suffix: String::new(),
+        }
+    }
+}
+
+/// Who is meant by a `sub` of one issuer. Nobody of another one can be called the same.
+#[derive(Debug, Clone)]
+pub(super) struct Naming {
+    suffix: String,
+    /// What the names of other issuers' people end with.
+    reserved: Vec<String>,
+}
+
+impl Naming {
+    pub(super) fn of(issuer: &IssuerSettings, all: &[IssuerSettings]) -> Self {
+        let suffixes = all.iter().map(|other| other.subject_suffix.clone());
+        let reserved = suffixes.filter(|suffix| !suffix.is_empty() && *suffix != issuer.subject_suffix).collect();
+        Self { suffix: issuer.subject_suffix.clone(), reserved }
+    }
+
+    pub(super) fn name(&self, sub: &str) -> Option<String> {
+        let name = format!("{sub}{}", self.suffix);
+        let is_anothers = self.reserved.iter().any(|suffix| name.ends_with(suffix.as_str()));
+        (!is_anothers).then_some(name)
     }
 }
 

@@ -16,6 +16,32 @@ async fn without_accepted_groups_everybody_with_a_good_token_is_welcome() {
     assert_eq!(world.issuer.count(USERINFO), 0);
 }
 
+/// The same `sub` at two issuers is one person, unless the operator tells them apart.
+#[tokio::test]
+async fn people_of_two_issuers_are_told_apart_by_a_suffix() {
+    let (here, there) = (World::new(), World::new());
+    let mut settings = mk_settings(&[&here.issuer, &there.issuer], &here.clock);
+    let subject = async |identity: &OidcIdentity, token: String| {
+        identity.verify(&token).await.map(|user| user.subject.as_str().to_owned())
+    };
+    let identity = OidcIdentity::new(settings.clone()).expect("settings that work");
+    assert_eq!(subject(&identity, there.token()).await, subject(&identity, here.token()).await);
+
+    settings.issuers[1].subject_suffix = "@there".to_owned();
+    // Also when the issuer has to be asked, who knows nothing of a suffix.
+    settings.issuers[1].groups = GroupSource::Claim("groups".to_owned());
+    settings.accepted_groups = vec!["staff".to_owned()];
+    there.issuer.change(|conduct| conduct.userinfo = json!({"sub": "alice", "groups": ["staff"]}));
+    let identity = OidcIdentity::new(settings.clone()).expect("settings that work");
+    assert_eq!(subject(&identity, there.token()).await.as_deref(), Ok("alice@there"));
+    settings.accepted_groups.clear();
+    let identity = OidcIdentity::new(settings).expect("settings that work");
+    assert_eq!(subject(&identity, here.token()).await.as_deref(), Ok("alice"));
+    let posing = here.token_with("sub", json!("alice@there"));
+    assert!(is_not_valid(&identity.verify(&posing).await), "she is the other issuer's");
+    assert!(is_not_valid(&identity.verify(&there.token_with("sub", json!(" "))).await), "a suffix alone is nobody");
+}
+
 #[tokio::test]
 async fn groups_in_the_token_need_no_further_question() {
     let world = World::new();

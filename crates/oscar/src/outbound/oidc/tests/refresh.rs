@@ -75,6 +75,10 @@ async fn a_token_that_is_traded_in_brings_an_access_token_and_perhaps_its_succes
     assert_eq!(only_form(&world, TOKEN), form);
     assert_eq!(world.issuer.requests(TOKEN)[0].authorization, None);
 
+    let marked = mk_issuers(&world, |issuer| issuer.subject_suffix = "@here".to_owned());
+    let minted = refresh(&world, &marked).await.expect("a new token");
+    assert_eq!(minted.subject.as_deref(), Some("alice@here"));
+
     // The same token again is no successor; what is not said is five minutes; opaque tokens name nobody.
     answer = json!({"access_token": "opaque", "refresh_token": REFRESH});
     world.issuer.change(|conduct| conduct.token = (200, answer));
