@@ -33,6 +33,68 @@ async fn an_upload_becomes_an_output() {
     assert_eq!(story["outputs"].as_array().map(Vec::len), Some(1));
 }
 
+/// One has the name under which scripts find their event, one of the longest names that there are.
+#[tokio::test]
+async fn inputs_and_outputs_may_have_any_name_of_the_store() {
+    let scene = Scene::start(&[]);
+    let script = "test \"$EVENT_FILE\" != \"$INPUT_FILE_PATH\" && grep -q Records \"$EVENT_FILE\" || exit 9\n";
+    scene.service("upper", &format!("{script}{UPPER}")).await;
+    scene.upload("upper", "in/.event", "shout").await;
+    let jobs = scene.all_ended("upper", 1).await;
+    assert_eq!(jobs[0]["state"], "succeeded", "{jobs:#?}\n{}", scene.manager.log());
+    assert_eq!(scene.download("upper", "out/.event").await.as_deref(), Some(&b"SHOUT"[..]));
+
+    let folders = vec!["f".repeat(200); 5].join("/");
+    let deep = format!("mkdir -p \"$TMP_OUTPUT_DIR/{folders}\" && echo x > \"$TMP_OUTPUT_DIR/{folders}/1234567\"\n");
+    scene.service("deep", &deep).await;
+    let job = scene.submit("deep", "{}").await;
+    let story = scene.ended("deep", &job).await;
+    assert_eq!(story["state"], "succeeded", "{story:#}\n{}", scene.log("deep", &job).await);
+    let key = format!("out/{folders}/1234567");
+    assert!(key.len() > 1000, "longer than there is room for behind the name of the job");
+    assert_eq!(scene.download("deep", &key).await.as_deref(), Some(&b"x\n"[..]));
+}
+
+#[tokio::test]
+async fn what_is_written_directly_names_its_job_too() {
+    let scene = Scene::start(&[]);
+    let body = json!({
+        "name": "direct", "image": "none", "script": UPPER, "cpu": "0.1", "memory": "64Mi",
+        "annotations": {"oscar.grycap/outputs": "direct"},
+        "input": [{"storage_provider": "minio.default", "path": "direct/in"}],
+        "output": [{"storage_provider": "minio.default", "path": "direct/out"}],
+    });
+    assert_eq!(scene.manager.create(&body).await, 201);
+    scene.upload("direct", "in/a", "shout").await;
+    let jobs = scene.all_ended("direct", 1).await;
+    assert_eq!(jobs[0]["state"], "succeeded", "{jobs:#?}\n{}", scene.manager.log());
+    let url = scene.presign("direct", "out/a", "download").await;
+    let answer = reqwest::get(url).await.expect("an answer");
+    assert_eq!(answer.status(), 200);
+    let mark = answer.headers().get("x-amz-meta-oscar-job").and_then(|mark| mark.to_str().ok());
+    assert_eq!(mark, jobs[0]["name"].as_str());
+}
+
+/// Where the executor cannot take it away, the job does not run at all.
+#[tokio::test]
+async fn a_service_may_want_no_network() {
+    let scene = Scene::start(&[]);
+    let body = json!({
+        "name": "alone", "image": "none", "cpu": "0.1", "memory": "64Mi",
+        "script": "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' ' > \"$TMP_OUTPUT_DIR/seen\"\n",
+        "annotations": {"oscar.grycap/network": "none"},
+        "output": [{"storage_provider": "minio.default", "path": "alone/out"}],
+    });
+    assert_eq!(scene.manager.create(&body).await, 201);
+    let job = scene.submit("alone", "{}").await;
+    let story = scene.ended("alone", &job).await;
+    if story["state"] == "succeeded" {
+        assert_eq!(scene.download("alone", "out/seen").await.as_deref(), Some(&b"lo\n"[..]));
+    } else {
+        assert!(story.to_string().contains("no network"), "{story:#}");
+    }
+}
+
 #[tokio::test]
 async fn a_chain_of_services_sees_each_output_once() {
     let scene = Scene::start(&[]);
