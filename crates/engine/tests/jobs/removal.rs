@@ -72,6 +72,29 @@ async fn a_removal_goes_on_without_its_caller_and_a_successor_keeps_its_jobs() {
 }
 
 #[tokio::test]
+async fn a_bucket_goes_with_the_last_service_that_uses_it() {
+    let world = World::new().await;
+    let dispatcher = world.started().await;
+    let furnished = furnished(&world, &dispatcher);
+    for (service, path) in [("maker", "shared/a"), ("user", "shared/b")] {
+        let mut service = mk_service(service, &mk_owner("alice"));
+        service.definition.output = vec![StorageIo {
+            provider_text: "minio.default".to_owned(),
+            provider: ProviderRef::parse("minio.default").expect("valid"),
+            path: path.to_owned(),
+            suffix: vec![],
+            prefix: vec![],
+            options: String::new(),
+        }];
+        furnished.create(service, Sensitive::default()).await.expect("created");
+    }
+    furnished.remove(&name("maker"), None).await.expect("removed");
+    assert!(world.buckets.get("shared").await.expect("read").is_some(), "another service uses it");
+    furnished.remove(&name("user"), None).await.expect("removed");
+    assert_eq!(world.buckets.get("shared").await, Ok(None));
+}
+
+#[tokio::test]
 async fn jobs_of_a_service_that_went_while_the_manager_was_killed_end_too() {
     let world = World::new().await;
     world.serve("a", |_| {}).await;

@@ -254,3 +254,46 @@ pub(super) fn list(attempts: &Path) -> io::Result<Vec<RunId>> {
     runs.sort();
     Ok(runs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::order::ResultExit;
+
+    /// A folder whose supervisor has ended.
+    fn mk_folder(parent: &Path) -> AttemptFolder {
+        let folder = AttemptFolder::at(&parent.join("job.1"));
+        make_private(folder.path()).expect("made");
+        private_file(&folder.file("lock")).expect("made");
+        folder
+    }
+
+    #[test]
+    fn a_torn_result_is_no_result() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = mk_folder(parent.path());
+        folder.mark_running().expect("marked");
+        let result = AttemptResult { exit: ResultExit::Success, outputs: vec![], began: Some(1), ended: 2 };
+        folder.finish(&result, None).expect("finished");
+        assert!(matches!(folder.observe(false), Ok(Observed::Ended(_))));
+        let whole = fs::read(folder.file("result.json")).expect("read");
+        for length in [0, 1, whole.len() / 2] {
+            fs::write(folder.file("result.json"), &whole[..length]).expect("torn");
+            assert_eq!(folder.observe(false).ok(), Some(Observed::Vanished { began: true }), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn those_who_look_at_once_take_no_other_for_the_supervisor() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = mk_folder(parent.path());
+        let looking = File::open(folder.file("lock")).expect("opened");
+        looking.lock_shared().expect("locked");
+        assert_eq!(folder.observe(false).ok(), Some(Observed::Vanished { began: false }));
+        drop(looking);
+        let claim = folder.claim().expect("claimed");
+        assert_eq!(folder.observe(false).ok(), Some(Observed::Starting));
+        drop(claim);
+        assert!(folder.claim().expect("read").is_none(), "it runs at most once");
+    }
+}
