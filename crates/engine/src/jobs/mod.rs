@@ -8,6 +8,7 @@ mod cancel;
 mod dispatch;
 mod finish;
 mod invoke;
+mod shares;
 mod submit;
 mod view;
 
@@ -31,6 +32,7 @@ use crate::turns::Turns;
 
 pub(crate) use attempt::place_of;
 pub use invoke::{Answer, RunFailure};
+pub use shares::shares;
 pub use submit::{Call, Submitted};
 pub use view::{JobList, Told};
 

@@ -6,9 +6,10 @@ use axum::http::Uri;
 use oscar_api::body::metrics::Source;
 use oscar_api::problem::Code;
 use oscar_engine::Failure;
+use oscar_engine::jobs::shares;
 use oscar_engine::ports::services::Entry;
-use oscar_engine::ports::usage::{Amounts, Share, UsageQuery, UsageSum};
-use oscar_model::identity::{Owner, Principal};
+use oscar_engine::ports::usage::{Amounts, UsageQuery, UsageSum};
+use oscar_model::identity::Principal;
 use oscar_model::name::ServiceName;
 
 use super::super::answer::Refused;
@@ -85,20 +86,6 @@ pub(super) async fn shown(
     Ok(Shown { sums, services, source })
 }
 
-/// What the caller may see of the services that are visible to him, or of one of them.
-fn shares(principal: &Principal, visible: &[(&ServiceName, &Owner)], only: Option<&ServiceName>) -> Option<Vec<Share>> {
-    if principal.is_admin() {
-        return only.map(|only| vec![Share { service: only.clone(), owner: None, user: None }]);
-    }
-    let wanted = visible.iter().filter(|(service, _)| only.is_none_or(|only| *service == only));
-    let share = |(service, owner): &(&ServiceName, &Owner)| Share {
-        service: (*service).clone(),
-        owner: Some((*owner).clone()),
-        user: (!principal.acts_for(owner)).then(|| principal.label().to_owned()),
-    };
-    Some(wanted.map(share).collect())
-}
-
 fn source(status: &str, notes: &str) -> Source {
     Source { name: "history".to_owned(), status: status.to_owned(), notes: notes.to_owned() }
 }
@@ -156,8 +143,6 @@ fn hours(millis: u128) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use oscar_model::identity::Subject;
-
     use super::*;
 
     fn mk_sum(user: &str, synchronous: u64, asynchronous: u64) -> UsageSum {
@@ -174,22 +159,6 @@ mod tests {
         let sums = Sums::of(&[mk_sum("alice", 1, 1), mk_sum("", 1, 0), mk_sum("alice", 0, 0)]);
         assert_eq!((sums.asynchronous(), sums.synchronous(), sums.total(), sums.users.len()), (1, 2, 3, 1));
         assert!((sums.cpu_hours() - 3.0).abs() < 1e-9 && (sums.gpu_hours() - 1.5).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_caller_is_shown_his_services_and_his_runs_of_others() {
-        let [alice, bob] = ["alice", "bob"].map(|who| Owner::User(Subject::parse(who).expect("a subject")));
-        let name = |text: &str| ServiceName::parse(text).expect("a name");
-        let visible = [(&name("hers"), &alice), (&name("his"), &bob)];
-        let hers = Share { service: name("hers"), owner: Some(alice.clone()), user: None };
-        let guest = Share { service: name("his"), owner: Some(bob.clone()), user: Some("alice".to_owned()) };
-        let principal = Principal::of_owner(&alice);
-        assert_eq!(shares(&principal, &visible, None), Some(vec![hers.clone(), guest]));
-        assert_eq!(shares(&principal, &visible, Some(&name("hers"))), Some(vec![hers]));
-        assert_eq!(shares(&principal, &visible, Some(&name("hidden"))), Some(vec![]));
-        assert_eq!(shares(&Principal::Admin, &visible, None), None, "everything");
-        let gone = Share { service: name("gone"), owner: None, user: None };
-        assert_eq!(shares(&Principal::Admin, &visible, Some(&name("gone"))), Some(vec![gone]));
     }
 
     #[test]
