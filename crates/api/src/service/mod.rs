@@ -1,5 +1,6 @@
 //! A service on the wire, in both directions.
 
+mod bodies;
 mod decode;
 mod decode_parts;
 mod encode;
@@ -8,11 +9,12 @@ mod encode_providers;
 mod request;
 mod request_parts;
 
+pub use bodies::{DelegationBody, DeploymentSummary, ReplicaBody, ServiceBody};
 pub use decode::{Draft, Mode, decode, read};
 pub(crate) use decode_parts::member;
 pub use decode_parts::{clusters, providers};
+pub use encode::encode;
 pub(crate) use encode::full;
-pub use encode::{DelegationBody, DeploymentSummary, ReplicaBody, ServiceBody, encode};
 pub(crate) use encode::{delegation_body, replica_body};
 pub use encode_peer::{encode_for_peer, with_single_port};
 pub use request::{DefinitionFile, ServiceRequest};
