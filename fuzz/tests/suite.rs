@@ -1,7 +1,7 @@
 //! A short run of every fuzz target: the kept seeds, then mutations that are the same every time.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use oscar_fuzz::{Random, Target};
 
@@ -66,14 +66,25 @@ fn service() {
     run("service", 6000, 5);
 }
 
+/// Minutes for [`long`]; an hour when nothing is said.
+const MINUTES: &str = "OSCAR_FUZZ_MINUTES";
+
 #[test]
 #[ignore = "takes an hour, with other inputs each time"]
 fn long() {
-    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let minutes = std::env::var(MINUTES).ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let end = Instant::now() + Duration::from_mins(minutes);
+    let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     std::thread::scope(|scope| {
         for target in oscar_fuzz::TARGETS {
-            let inputs = if target.name == "quantity" { 20_000_000 } else { 1_000_000 };
-            scope.spawn(move || run(target.name, inputs, seed));
+            scope.spawn(move || {
+                for seed in (first..).step_by(1000) {
+                    run(target.name, 10_000, seed);
+                    if Instant::now() >= end {
+                        break;
+                    }
+                }
+            });
         }
     });
 }
