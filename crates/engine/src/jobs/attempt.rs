@@ -166,7 +166,12 @@ impl Dispatcher {
         // The supervisor says that it is not there.
         let bucket = self.buckets.get(&input.bucket).await.map_err(KeyTrouble::Store)?;
         let Some(bucket) = bucket else { return Ok(Vec::new()) };
-        if !matches!(job.source, Source::Upload { .. }) {
+        if matches!(job.source, Source::Upload { .. }) {
+            // Where a service waits is its owner's; it may be another's by now.
+            if bucket.owner != job.owner {
+                return refused("this service");
+            }
+        } else {
             match &job.submitter {
                 None if !Wanted::of(definition).buckets.contains_key(&input.bucket) => {
                     return refused("the token of this service");

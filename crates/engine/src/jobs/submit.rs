@@ -14,8 +14,9 @@ use super::{Dispatcher, limit_of, need_of};
 use crate::failure::Failure;
 use crate::federate::hex;
 use crate::ports::StoreError;
-use crate::ports::buckets::ObjectEvent;
+use crate::ports::buckets::{ObjectEvent, Subscription};
 use crate::ports::jobs::{Accepted, NewJob, Once};
+use crate::storage::Wanted;
 
 /// A submission by a caller.
 #[derive(Debug, Clone)]
@@ -73,6 +74,11 @@ impl Dispatcher {
             Err(error) => return Err(Failure::of_service(error, &name)),
         };
         let ObjectEvent { bucket, key, version, .. } = event;
+        // It may have waited there before it was changed, or another one had its name.
+        let waits = |one: &Subscription| one.bucket == *bucket && key.starts_with(&one.prefix);
+        if !Wanted::of(&stored.service.definition).subscriptions.iter().any(waits) {
+            return Ok(None);
+        }
         let uploader = self.uploader(&event.principal);
         let source = Source::Upload { version: version.clone() };
         let input = ObjectRef { bucket: bucket.clone(), key: key.clone() };

@@ -197,6 +197,7 @@ impl Buckets for MemoryBuckets {
     }
 
     async fn remove(&self, name: &str) -> Result<(), StoreError> {
+        self.strike("remove", When::Before)?;
         let mut state = self.state();
         state.buckets.remove(name).ok_or(StoreError::NotFound)?;
         state.objects.retain(|(bucket, _), _| bucket != name);
@@ -274,6 +275,7 @@ impl Buckets for MemoryBuckets {
     }
 
     async fn unsubscribe(&self, subscription: &Subscription) -> Result<(), StoreError> {
+        self.strike("unsubscribe", When::Before)?;
         let mut state = self.state();
         state.subscriptions.retain(|one| one != subscription);
         let is_of = |event: &ObjectEvent| {

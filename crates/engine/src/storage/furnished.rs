@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use oscar_model::identity::Subject;
 use oscar_model::name::ServiceName;
-use oscar_model::service::{Sensitive, Service, Visibility};
+use oscar_model::service::{Definition, Sensitive, Service, Visibility};
 
 use super::wanted::Wanted;
 use crate::jobs::Dispatcher;
@@ -43,7 +43,7 @@ impl Furnished {
         for entry in self.services.list(&Scope::All).await? {
             // One that cannot be served keeps nobody else from it.
             if let Entry::Good(stored) = entry
-                && let Err(error) = self.furnish(&stored.service).await
+                && let Err(error) = self.furnish(&stored.service, None).await
             {
                 first = first.and(Err(error));
             }
@@ -51,12 +51,18 @@ impl Furnished {
         first
     }
 
-    /// Makes what is missing; the buckets that it made.
-    async fn furnish(&self, service: &Service) -> Result<Vec<String>, StoreError> {
+    /// Makes what is missing; the buckets that it made. Buckets that are there are opened or closed
+    /// only when that changed since `former`: their owner may have decided otherwise meanwhile.
+    async fn furnish(&self, service: &Service, former: Option<&Definition>) -> Result<Vec<String>, StoreError> {
         let wanted = Wanted::of(&service.definition);
+        let doors = |definition: &Definition| {
+            let Definition { visibility, allowed_users, isolation, .. } = definition;
+            (*visibility, allowed_users.clone(), isolation.clone())
+        };
+        let set_doors = former.is_some_and(|former| doors(former) != doors(&service.definition));
         let mut made = Vec::new();
         for (name, folders) in &wanted.buckets {
-            if self.ensure(service, name, wanted.of_users.get(name)).await? {
+            if self.ensure(service, name, wanted.of_users.get(name), set_doors).await? {
                 made.push(name.clone());
             }
             for folder in folders {
@@ -70,7 +76,13 @@ impl Furnished {
     }
 
     /// Whether the bucket was not there. One of a user is for him and the owner alone.
-    async fn ensure(&self, service: &Service, name: &str, user: Option<&Subject>) -> Result<bool, StoreError> {
+    async fn ensure(
+        &self,
+        service: &Service,
+        name: &str,
+        user: Option<&Subject>,
+        set_doors: bool,
+    ) -> Result<bool, StoreError> {
         let there = self.buckets().get(name).await?;
         if let Some(bucket) = &there
             && bucket.owner != service.owner
@@ -93,7 +105,8 @@ impl Furnished {
             None => self.buckets().ensure(&bucket).await.map(|()| true),
             // Who may use a service may use the bucket that was made for it.
             Some(known)
-                if known.from_service == bucket.from_service
+                if set_doors
+                    && known.from_service == bucket.from_service
                     && (known.visibility, &known.allowed_users) != (bucket.visibility, &bucket.allowed_users) =>
             {
                 self.buckets().set_visibility(name, bucket.visibility, &bucket.allowed_users).await.map(|()| false)
@@ -118,13 +131,15 @@ impl Furnished {
         }
     }
 
-    /// Removes the buckets that were made for a service and that no other one uses.
+    /// Removes what starts a service, and the buckets that were made for it and that no other one
+    /// uses.
     async fn clear(&self, service: &Service) -> Result<(), StoreError> {
         let wanted = Wanted::of(&service.definition);
         for subscription in &wanted.subscriptions {
-            self.tidy(self.buckets().unsubscribe(subscription).await);
+            settled(self.buckets().unsubscribe(subscription).await)?;
         }
-        let others: Vec<_> = self.services.list(&Scope::All).await?;
+        let mut others: Vec<_> = self.services.list(&Scope::All).await?;
+        others.retain(|entry| entry.name() != service.name().as_str());
         let used = |bucket: &str| {
             others.iter().any(|entry| match entry {
                 Entry::Good(stored) => Wanted::of(&stored.service.definition).buckets.contains_key(bucket),
@@ -137,25 +152,37 @@ impl Furnished {
         for name in wanted.buckets.keys().filter(|name| !used(name)) {
             let bucket = self.buckets().get(name).await?.filter(|bucket| bucket.owner == service.owner);
             if bucket.and_then(|bucket| bucket.from_service).is_some_and(|maker| is_gone(&maker)) {
-                self.tidy(self.buckets().remove(name).await);
+                settled(self.buckets().remove(name).await)?;
             }
         }
         Ok(())
     }
 
+    /// The definition goes after what was made for it: whoever is interrupted can repeat it, and
+    /// until then nobody else can have the name. Jobs of a definition that is gone are ended at
+    /// the next start, too.
     async fn remove_with_all(&self, name: &ServiceName, expected: Option<&Revision>) -> Result<(), StoreError> {
         let _turn = self.turns.take(name).await;
-        let former = self.services.get(name).await.ok().flatten();
+        // What cannot be read any more has to be removable.
+        if let Ok(Some(former)) = self.services.get(name).await {
+            if expected.is_some_and(|expected| former.revision != *expected) {
+                return Err(StoreError::Conflict);
+            }
+            self.clear(&former.service).await?;
+        }
         self.services.remove(name, expected).await?;
         if let Err(failure) = self.dispatcher.service_removed(name).await {
             (self.complain)(&failure.to_string());
         }
-        if let Some(former) = former
-            && let Err(error) = self.clear(&former.service).await
-        {
-            (self.complain)(&error.to_string());
-        }
         Ok(())
+    }
+}
+
+/// What is gone already was removed.
+fn settled(result: Result<(), StoreError>) -> Result<(), StoreError> {
+    match result {
+        Err(StoreError::NotFound) => Ok(()),
+        other => other,
     }
 }
 
@@ -163,7 +190,12 @@ impl Furnished {
 impl Services for Furnished {
     async fn create(&self, service: Service, sensitive: Sensitive) -> Result<Arc<Stored>, StoreError> {
         let _turn = self.turns.take(service.name()).await;
-        let made = self.furnish(&service).await?;
+        match self.services.get(service.name()).await {
+            Ok(None) => {}
+            Ok(Some(_)) | Err(StoreError::Broken(_)) => return Err(StoreError::AlreadyExists),
+            Err(error) => return Err(error),
+        }
+        let made = self.furnish(&service, None).await?;
         let created = self.services.create(service.clone(), sensitive).await;
         // When it is not known whether it was stored, nothing of it is taken away.
         if matches!(&created, Err(error) if !matches!(error, StoreError::Unavailable(_) | StoreError::AlreadyExists)) {
@@ -178,10 +210,15 @@ impl Services for Furnished {
         sensitive: Sensitive,
         expected: &Revision,
     ) -> Result<Arc<Stored>, StoreError> {
+        let _turn = self.turns.take(service.name()).await;
         let former = self.services.get(service.name()).await.ok().flatten();
-        let before = former.map(|stored| Wanted::of(&stored.service.definition)).unwrap_or_default();
+        if former.as_ref().is_some_and(|former| former.revision != *expected) {
+            return Err(StoreError::Conflict);
+        }
+        let former = former.as_ref().map(|stored| &stored.service.definition);
+        let before = former.map(Wanted::of).unwrap_or_default();
         let after = Wanted::of(&service.definition);
-        self.furnish(&service).await?;
+        self.furnish(&service, former).await?;
         let replaced = self.services.replace(service, sensitive, expected).await?;
         // Buckets that are used no longer stay: there may be data in them.
         for gone in before.subscriptions.iter().filter(|one| !after.subscriptions.contains(one)) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use oscar_engine::Failure;
 use oscar_engine::jobs::Dispatcher;
 use oscar_engine::memory::When;
-use oscar_engine::ports::buckets::{Buckets as _, Subscription, Uploads as _};
+use oscar_engine::ports::buckets::Uploads as _;
 use oscar_engine::ports::jobs::Jobs as _;
 use oscar_engine::ports::runtime::{Exit, Observed, Runtime as _};
 use oscar_engine::testing::conformance_usage::runs;
@@ -103,12 +103,10 @@ async fn live(world: &World, dispatcher: &Arc<Dispatcher>, outside: &mut Outside
 
 async fn mk_world() -> World {
     let world = World::new().await;
-    for service in CALLED.into_iter().chain([UPLOADED]) {
+    for service in CALLED {
         world.serve(service, |_| {}).await;
     }
-    let subscription =
-        Subscription { bucket: "inbox".to_owned(), prefix: "in/".to_owned(), service: UPLOADED.to_owned() };
-    world.buckets.subscribe(&subscription).await.expect("subscribed");
+    world.serve_uploads(UPLOADED).await;
     world.buckets.upload("inbox", "in/x", b"1", "alice");
     world
 }

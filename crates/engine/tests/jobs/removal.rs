@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use oscar_engine::Failure;
 use oscar_engine::jobs::Dispatcher;
+use oscar_engine::memory::When;
+use oscar_engine::ports::StoreError;
 use oscar_engine::ports::buckets::{Buckets as _, Uploads as _};
 use oscar_engine::ports::jobs::Jobs as _;
 use oscar_engine::ports::runtime::{Exit, LogQuery, Runtime as _};
@@ -78,20 +80,68 @@ async fn a_bucket_goes_with_the_last_service_that_uses_it() {
     let furnished = furnished(&world, &dispatcher);
     for (service, path) in [("maker", "shared/a"), ("user", "shared/b")] {
         let mut service = mk_service(service, &mk_owner("alice"));
-        service.definition.output = vec![StorageIo {
-            provider_text: "minio.default".to_owned(),
-            provider: ProviderRef::parse("minio.default").expect("valid"),
-            path: path.to_owned(),
-            suffix: vec![],
-            prefix: vec![],
-            options: String::new(),
-        }];
+        service.definition.output = vec![mk_output(path)];
         furnished.create(service, Sensitive::default()).await.expect("created");
     }
     furnished.remove(&name("maker"), None).await.expect("removed");
     assert!(world.buckets.get("shared").await.expect("read").is_some(), "another service uses it");
     furnished.remove(&name("user"), None).await.expect("removed");
     assert_eq!(world.buckets.get("shared").await, Ok(None));
+}
+
+/// Whoever closed a bucket does not find it open after a restart or an unrelated change.
+#[tokio::test]
+async fn a_bucket_is_opened_only_when_its_service_is() {
+    let world = World::new().await;
+    let dispatcher = world.started().await;
+    let furnished = furnished(&world, &dispatcher);
+    let mut service = mk_service("a", &mk_owner("alice"));
+    service.definition.visibility = Visibility::Public;
+    service.definition.output = vec![mk_output("open/out")];
+    let mut stored = furnished.create(service.clone(), Sensitive::default()).await.expect("created");
+    let visibility = async || world.buckets.get("open").await.expect("read").expect("there").visibility;
+    assert_eq!(visibility().await, Visibility::Public);
+    world.buckets.set_visibility("open", Visibility::Private, &[]).await.expect("closed");
+    furnished.tick_storage().await.expect("looked after");
+    service.definition.script = "true".to_owned();
+    let revision = stored.revision.clone();
+    stored = furnished.replace(service.clone(), Sensitive::default(), &revision).await.expect("replaced");
+    assert_eq!(visibility().await, Visibility::Private, "nobody wanted it open again");
+    service.definition.visibility = Visibility::Restricted;
+    let revision = stored.revision.clone();
+    furnished.replace(service, Sensitive::default(), &revision).await.expect("replaced");
+    assert_eq!(visibility().await, Visibility::Restricted, "its service changed");
+}
+
+/// A definition stays as long as something of it does: it can be removed again, and nobody else
+/// gets its name, and with it what it left.
+#[tokio::test]
+async fn a_removal_that_the_store_does_not_let_happen_can_be_repeated() {
+    let world = World::new().await;
+    let dispatcher = world.started().await;
+    let furnished = furnished(&world, &dispatcher);
+    let mut service = mk_service("a", &mk_owner("alice"));
+    service.definition.input = vec![mk_output("mine/in")];
+    furnished.create(service, Sensitive::default()).await.expect("created");
+    for call in ["unsubscribe", "remove"] {
+        world.buckets.plant(call, When::Before);
+        assert!(matches!(furnished.remove(&name("a"), None).await, Err(StoreError::Unavailable(_))), "{call}");
+        assert!(world.services.get(&name("a")).await.expect("read").is_some(), "{call}");
+    }
+    furnished.remove(&name("a"), None).await.expect("removed");
+    assert_eq!(world.buckets.get("mine").await, Ok(None));
+    assert_eq!(world.services.get(&name("a")).await.expect("read"), None);
+}
+
+fn mk_output(path: &str) -> StorageIo {
+    StorageIo {
+        provider_text: "minio.default".to_owned(),
+        provider: ProviderRef::parse("minio.default").expect("valid"),
+        path: path.to_owned(),
+        suffix: vec![],
+        prefix: vec![],
+        options: String::new(),
+    }
 }
 
 #[tokio::test]

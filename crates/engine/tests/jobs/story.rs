@@ -86,10 +86,8 @@ async fn an_idempotency_key_is_one_job_with_one_body_of_one_user() {
 #[tokio::test]
 async fn an_upload_that_is_told_twice_makes_one_job() {
     let world = World::new().await;
-    world.serve("a", |_| {}).await;
+    world.serve_uploads("a").await;
     let dispatcher = world.started().await;
-    let subscription = Subscription { bucket: "inbox".to_owned(), prefix: "in/".to_owned(), service: "a".to_owned() };
-    world.buckets.subscribe(&subscription).await.expect("subscribed");
     world.buckets.upload("inbox", "in/x", b"1", "alice");
     world.buckets.upload("inbox", "elsewhere/x", b"1", "alice");
     let events = world.buckets.next(10).await.expect("told");
@@ -107,6 +105,34 @@ async fn an_upload_that_is_told_twice_makes_one_job() {
     let key = world.order(&run(&first, 1)).store.keys.expect("it has a key").access_key;
     assert!(world.buckets.opens(&key, "inbox", "in/x", Verb::Read));
     assert!(!world.buckets.opens(&key, "inbox", "elsewhere/x", Verb::Read));
+}
+
+/// A subscription may outlive what it was made for: the service that has the name now, and
+/// the bucket that has the name now, are others.
+#[tokio::test]
+async fn an_upload_starts_only_what_waits_for_it_and_is_read_only_in_its_owners_bucket() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    let stale = Subscription { bucket: "inbox".to_owned(), prefix: "in/".to_owned(), service: "a".to_owned() };
+    world.buckets.subscribe(&stale).await.expect("subscribed");
+    let dispatcher = world.started().await;
+    world.buckets.upload("inbox", "in/x", b"1", "alice");
+    let event = world.buckets.next(1).await.expect("told").remove(0);
+    let job = dispatcher.object_created(&event, Arc::from(&b"{}"[..])).await;
+    assert_eq!(job, Ok(None), "its definition names no such input");
+    world.buckets.settle(&[event.id]).await.expect("settled");
+
+    world.serve_uploads("b").await;
+    world.buckets.upload("inbox", "in/y", b"1", "alice");
+    let events = world.buckets.next(9).await.expect("told");
+    let event = events.iter().find(|event| event.service == "b").expect("told");
+    let job = dispatcher.object_created(event, Arc::from(&b"{}"[..])).await.expect("ok").expect("a job");
+    world.buckets.remove("inbox").await.expect("removed");
+    world.ensure_bucket("inbox", "mallory").await;
+    dispatcher.step().await.expect("ok");
+    let ended = world.job(&job).await;
+    assert_eq!(ended.phase, Phase::Failed, "{ended:?}");
+    assert!(world.runtime.orders().is_empty());
 }
 
 #[tokio::test]
@@ -282,10 +308,8 @@ async fn nobody_reads_the_bucket_of_another_by_naming_it_in_an_event() {
 #[tokio::test]
 async fn what_a_job_writes_again_starts_nothing_again() {
     let world = World::new().await;
-    world.serve("a", |_| {}).await;
+    world.serve_uploads("a").await;
     let dispatcher = world.started().await;
-    let subscription = Subscription { bucket: "inbox".to_owned(), prefix: "in/".to_owned(), service: "a".to_owned() };
-    world.buckets.subscribe(&subscription).await.expect("subscribed");
     world.buckets.upload("inbox", "in/x", b"1", "alice");
     let first = world.buckets.next(1).await.expect("told").remove(0);
     let told = async |version: &str, job: Option<&str>| {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use oscar_engine::jobs::{Call, Dispatcher, JobPolicy, JobPorts};
 use oscar_engine::memory::{MemoryBuckets, MemoryCluster, MemoryJobs, MemoryRuntime, MemoryServices, SeededEntropy};
-use oscar_engine::ports::buckets::{Bucket, Buckets, STAGING_BUCKET};
+use oscar_engine::ports::buckets::{Bucket, Buckets, STAGING_BUCKET, Subscription};
 use oscar_engine::ports::clock::Clock;
 use oscar_engine::ports::jobs::Jobs;
 use oscar_engine::ports::runtime::{Ended, Exit, Order, Outputs, RunId, Runtime};
@@ -90,6 +90,18 @@ impl World {
         }];
         change(definition);
         self.services.create(service, Sensitive::default()).await.expect("made");
+    }
+
+    /// What arrives in `inbox/in` starts the service.
+    pub(crate) async fn serve_uploads(&self, name: &str) {
+        let input = |definition: &mut Definition| {
+            let output = definition.output[0].clone();
+            definition.input = vec![StorageIo { path: "inbox/in".to_owned(), ..output }];
+        };
+        self.serve(name, input).await;
+        let subscription =
+            Subscription { bucket: "inbox".to_owned(), prefix: "in/".to_owned(), service: name.to_owned() };
+        self.buckets.subscribe(&subscription).await.expect("subscribed");
     }
 
     pub(crate) fn dispatcher(&self) -> Arc<Dispatcher> {
