@@ -10,18 +10,14 @@ use oscar_model::service::Service;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::answer::{Answer, AnswerBody};
 use super::{Dispatcher, Held, limit_of, need_of};
 use crate::failure::Failure;
-use crate::ports::runtime::{Ended, Exit, Observed, Order, Outputs, RunId, RuntimeError};
+use crate::ports::runtime::{Ended, Exit, Observed, Order, Outputs, ResponsePart, RunId, RuntimeError};
 use crate::ports::usage::Usage;
 
-/// What a synchronous run answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    pub body: Vec<u8>,
-    /// How long the script took.
-    pub millis: u64,
-}
+/// What a script says when it ends badly is told up to here.
+const MOST_OUTPUT: usize = 1 << 20;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -107,10 +103,11 @@ impl Dispatcher {
 }
 
 /// One synchronous run that has its room. Dropped, it gives everything back.
-struct Visit {
+pub(super) struct Visit {
     dispatcher: Arc<Dispatcher>,
     run: RunId,
-    held: Held,
+    /// Until the script has ended.
+    held: Option<Held>,
     /// Its own task, because a start that is left half-way could not be ended.
     start: Option<JoinHandle<Result<(), RuntimeError>>>,
 }
@@ -147,7 +144,7 @@ impl Visit {
             return Err(RunFailure::TimedOut(dispatcher.policy.run_time_limit.as_secs()));
         }
         place.take();
-        let held = Held { user: user.clone(), service: service.name().clone(), need };
+        let held = Some(Held { user: user.clone(), service: service.name().clone(), need });
         Ok(Self { run: RunId { job, attempt: 1 }, held, start: None, dispatcher })
     }
 
@@ -159,7 +156,7 @@ impl Visit {
         {
             let mut memory = dispatcher.memory();
             memory.ended.insert(self.run.job.clone(), Some(sender));
-            memory.held.insert(self.run.clone(), self.held.clone());
+            memory.held.extend(self.held.clone().map(|held| (self.run.clone(), held)));
         }
         let limit = dispatcher.policy.run_time_limit;
         let order = Order {
@@ -186,33 +183,44 @@ impl Visit {
         }
     }
 
-    async fn answer(&self, ended: Ended) -> Result<Answer, RunFailure> {
+    async fn answer(mut self, ended: Ended) -> Result<Answer, RunFailure> {
+        // The answer may take its time; the room is for who computes.
+        self.give_back();
         let limit = self.dispatcher.policy.run_time_limit.as_secs();
-        let response = || async {
-            let read = self.dispatcher.runtime.response(&self.run).await;
-            read.map_err(|error: RuntimeError| RunFailure::Failed(error.to_string()))
-        };
         let millis = ended.ended.saturating_sub(ended.began.unwrap_or(ended.ended));
         match ended.exit {
-            Exit::Success => Ok(Answer { body: response().await?, millis }),
-            Exit::Code(code) => Err(RunFailure::Script { code, output: response().await.unwrap_or_default() }),
+            Exit::Success => {
+                let body = AnswerBody::open(self).await.map_err(|error| RunFailure::Failed(error.to_string()))?;
+                Ok(Answer { body, millis })
+            }
+            Exit::Code(code) => {
+                let output = self.piece(0, MOST_OUTPUT).await.map(|part| part.bytes).unwrap_or_default();
+                Err(RunFailure::Script { code, output })
+            }
             Exit::TimedOut => Err(RunFailure::TimedOut(limit)),
             Exit::Cancelled => Err(RunFailure::Failed("the run was ended from outside".to_owned())),
             Exit::NoRoom(sentence) | Exit::Failed(sentence) => Err(RunFailure::Failed(sentence)),
         }
     }
+
+    pub(super) async fn piece(&self, from: u64, limit: usize) -> Result<ResponsePart, RuntimeError> {
+        self.dispatcher.runtime.response(&self.run, from, limit).await
+    }
+
+    fn give_back(&mut self) {
+        let Some(Held { user, service, need }) = self.held.take() else { return };
+        let mut memory = self.dispatcher.memory();
+        memory.held.remove(&self.run);
+        memory.queue.release(&user, &service, need);
+        drop(memory);
+        self.dispatcher.wake.notify_one();
+    }
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        {
-            let mut memory = self.dispatcher.memory();
-            memory.ended.remove(&self.run.job);
-            memory.held.remove(&self.run);
-            let Held { user, service, need } = &self.held;
-            memory.queue.release(user, service, *need);
-        }
-        self.dispatcher.wake.notify_one();
+        self.dispatcher.memory().ended.remove(&self.run.job);
+        self.give_back();
         if let Some(start) = self.start.take() {
             let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
             tokio::spawn(async move {

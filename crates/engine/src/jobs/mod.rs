@@ -3,6 +3,7 @@
 //! Every decision is stored before it is acted upon. What a runtime says of an attempt is looked
 //! at again after every failure, so each step here can be repeated.
 
+mod answer;
 mod attempt;
 mod cancel;
 mod dispatch;
@@ -30,8 +31,9 @@ use crate::ports::runtime::{Ended, RunId, Runtime};
 use crate::ports::services::Services;
 use crate::turns::Turns;
 
+pub use answer::{Answer, AnswerBody};
 pub(crate) use attempt::place_of;
-pub use invoke::{Answer, RunFailure};
+pub use invoke::RunFailure;
 pub use shares::shares;
 pub use submit::{Call, Submitted};
 pub use view::{JobList, Told};

@@ -7,7 +7,7 @@ use oscar_model::job::JobName;
 use tokio::sync::Notify;
 
 use super::faults::{Faults, When};
-use crate::ports::runtime::{Ended, LogPart, LogQuery, Observed, Order, RunId, Runtime, RuntimeError};
+use crate::ports::runtime::{Ended, LogPart, LogQuery, Observed, Order, ResponsePart, RunId, Runtime, RuntimeError};
 
 /// A runtime in which nothing happens but what a test says.
 #[derive(Default)]
@@ -213,8 +213,12 @@ impl Runtime for MemoryRuntime {
         Ok(())
     }
 
-    async fn response(&self, run: &RunId) -> Result<Vec<u8>, RuntimeError> {
+    async fn response(&self, run: &RunId, from: u64, limit: usize) -> Result<ResponsePart, RuntimeError> {
         self.strike("response", When::Before)?;
-        self.state().runs.get(run).map(|run| run.response.clone()).ok_or(RuntimeError::NotFound)
+        let state = self.state();
+        let whole = &state.runs.get(run).ok_or(RuntimeError::NotFound)?.response;
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        let bytes = whole.iter().skip(from).take(limit).copied().collect();
+        Ok(ResponsePart { bytes, total: whole.len() as u64 })
     }
 }

@@ -49,8 +49,15 @@ pub trait Runtime: Send + Sync {
     /// Of every attempt of the job.
     async fn remove_logs(&self, job: &JobName) -> Result<(), RuntimeError>;
 
-    /// The answer of a synchronous run.
-    async fn response(&self, run: &RunId) -> Result<Vec<u8>, RuntimeError>;
+    /// At most `limit` bytes of the answer of a synchronous run, from `from` on.
+    async fn response(&self, run: &RunId, from: u64, limit: usize) -> Result<ResponsePart, RuntimeError>;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResponsePart {
+    pub bytes: Vec<u8>,
+    /// Of the whole answer.
+    pub total: u64,
 }
 
 /// One attempt of one job.

@@ -10,7 +10,7 @@ use oscar_engine::memory::{MemoryBuckets, MemoryJobs, MemoryRuntime, When};
 use oscar_engine::ports::StoreError;
 use oscar_engine::ports::buckets::{Bucket, Buckets, Grant, Keys, Move, Page, Presign, Subscription};
 use oscar_engine::ports::jobs::{Accepted, JobPage, JobQuery, Jobs, NewJob, Removal};
-use oscar_engine::ports::runtime::{LogPart, LogQuery, Observed, Order, RunId, Runtime, RuntimeError};
+use oscar_engine::ports::runtime::{LogPart, LogQuery, Observed, Order, ResponsePart, RunId, Runtime, RuntimeError};
 use oscar_engine::ports::usage::{Usage, UsageQuery, UsageSum};
 use oscar_model::identity::{Owner, Subject};
 use oscar_model::job::{Job, JobName, Phase};
@@ -167,8 +167,8 @@ impl Runtime for Fragile<MemoryRuntime> {
     async fn remove_logs(&self, job: &JobName) -> Result<(), RuntimeError> {
         self.fuse.ran(self.inner.remove_logs(job)).await
     }
-    async fn response(&self, run: &RunId) -> Result<Vec<u8>, RuntimeError> {
-        self.fuse.ran(self.inner.response(run)).await
+    async fn response(&self, run: &RunId, from: u64, limit: usize) -> Result<ResponsePart, RuntimeError> {
+        self.fuse.ran(self.inner.response(run, from, limit)).await
     }
 }
 

@@ -55,7 +55,11 @@ async fn a_caller_gets_the_answer_of_his_run() {
     // Told more than once: the answer stays until its caller has it.
     dispatcher.step().await.expect("ok");
     dispatcher.step().await.expect("ok");
-    assert_eq!(caller.await.expect("ran"), Ok(Answer { body: b"out".to_vec(), millis: 5 }));
+    let answer = caller.await.expect("ran").expect("an answer");
+    assert_eq!((answer.millis, answer.body.total()), (5, 3));
+    assert_eq!(dispatcher.held(), Need::default(), "the room is free while the answer is read");
+    assert_eq!(world.runtime.present().await.expect("read").len(), 1, "the answer is kept as long as it is read");
+    assert_eq!(answer.body.whole().await.as_deref(), Ok(&b"out"[..]));
     assert_eq!(dispatcher.held(), Need::default());
     until("nothing is left of it", || world.runtime.alive().is_empty()).await;
     let used = dispatcher.usage(&mk_everything(0, NOW + 1)).await.expect("read").expect("few");
@@ -70,7 +74,8 @@ async fn a_script_that_fails_tells_its_caller_what_it_said() {
     let (caller, run) = started(&world, &dispatcher).await;
     world.runtime.answer(&run, mk_ended(Exit::Code(2), vec![]), b"no");
     dispatcher.step().await.expect("ok");
-    assert_eq!(caller.await.expect("ran"), Err(RunFailure::Script { code: 2, output: b"no".to_vec() }));
+    let failure = caller.await.expect("ran").expect_err("it failed");
+    assert_eq!(failure, RunFailure::Script { code: 2, output: b"no".to_vec() });
     let (caller, run) = started(&world, &dispatcher).await;
     world.runtime.vanish(&run);
     dispatcher.step().await.expect("ok");
@@ -87,8 +92,8 @@ async fn no_more_wait_than_may() {
     let (runs, _) = started(&world, &dispatcher).await;
     let mut waits = Box::pin(ask(dispatcher.clone()));
     assert!(futures::poll!(&mut waits).is_pending());
-    let refused = ask(dispatcher.clone()).await;
-    assert_eq!(refused, Err(RunFailure::Busy));
+    let refused = ask(dispatcher.clone()).await.expect_err("no place");
+    assert_eq!(refused, RunFailure::Busy);
     drop(waits);
     let mut next = Box::pin(ask(dispatcher.clone()));
     assert!(futures::poll!(&mut next).is_pending(), "the place of one who went away is free");
@@ -107,6 +112,28 @@ async fn a_caller_who_goes_away_gives_his_room_back_and_ends_his_run() {
     assert_eq!(dispatcher.held(), Need::default());
     until("its run ended", || !world.runtime.alive().contains(&run)).await;
     dispatcher.step().await.expect("ok");
+}
+
+#[tokio::test]
+async fn a_long_answer_is_read_piece_by_piece() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    let dispatcher = world.started().await;
+    let (caller, run) = started(&world, &dispatcher).await;
+    let long: Vec<u8> = (0..1_000_000u32).map(|n| u8::try_from(n % 251).expect("small")).collect();
+    world.runtime.answer(&run, mk_ended(Exit::Success, vec![]), &long);
+    dispatcher.step().await.expect("ok");
+    let mut body = caller.await.expect("ran").expect("an answer").body;
+    assert_eq!(body.total(), 1_000_000);
+    let mut read = Vec::new();
+    while let Some(piece) = body.next().await {
+        let piece = piece.expect("read");
+        assert!(piece.len() <= 256 << 10, "no more is held at a time");
+        read.extend(piece);
+    }
+    assert!(read == long);
+    drop(body);
+    until("nothing is left of it", || world.runtime.was_fenced(&run)).await;
 }
 
 /// Otherwise its folder, with what the script was given, would be nobody's.
@@ -150,7 +177,7 @@ async fn one_who_waits_too_long_for_room_is_told_so() {
     world.serve("a", |_| {}).await;
     let dispatcher = world.started().await;
     // Nobody lets him in.
-    assert_eq!(ask(dispatcher.clone()).await, Err(RunFailure::TimedOut(0)));
+    assert_eq!(ask(dispatcher.clone()).await.expect_err("too late"), RunFailure::TimedOut(0));
     dispatcher.step().await.expect("ok");
     assert_eq!((dispatcher.held(), world.runtime.orders().len()), (Need::default(), 0));
 }
@@ -161,7 +188,7 @@ async fn what_never_fits_is_refused_at_once() {
     world.serve("a", |definition| definition.cpu = oscar_model::quantity::Quantity::from_millis(9000)).await;
     let dispatcher = world.started().await;
     let refused = ask(dispatcher.clone()).await;
-    assert_eq!(refused, Err(RunFailure::TooLarge));
+    assert_eq!(refused.expect_err("too large"), RunFailure::TooLarge);
 }
 
 #[tokio::test]

@@ -1,12 +1,12 @@
 //! The folder of one attempt, as the manager and the supervisor of the attempt see it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use oscar_engine::ports::runtime::{Observed, RunId};
+use oscar_engine::ports::runtime::{Observed, ResponsePart, RunId};
 use oscar_model::job::JobName;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -120,11 +120,19 @@ impl AttemptFolder {
         replace(&self.file("result.json"), &serde_json::to_vec(result).map_err(io::Error::other)?)
     }
 
-    pub(super) fn response(&self) -> io::Result<Vec<u8>> {
-        match fs::read(self.file("response")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.path.exists() => Ok(Vec::new()),
-            other => other,
-        }
+    /// A piece of what the script answered; one that said nothing left no file.
+    pub(super) fn response(&self, from: u64, limit: usize) -> io::Result<ResponsePart> {
+        let mut file = match File::open(self.file("response")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.path.exists() => {
+                return Ok(ResponsePart { bytes: Vec::new(), total: 0 });
+            }
+            other => other?,
+        };
+        let total = file.metadata()?.len();
+        file.seek(io::SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        file.take(limit as u64).read_to_end(&mut bytes)?;
+        Ok(ResponsePart { bytes, total })
     }
 
     pub(super) fn observe(&self, is_child: bool) -> io::Result<Observed> {

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use oscar_engine::ports::runtime::{LogPart, LogQuery, Observed, Order, RunId, Runtime, RuntimeError};
+use oscar_engine::ports::runtime::{LogPart, LogQuery, Observed, Order, ResponsePart, RunId, Runtime, RuntimeError};
 use oscar_model::job::JobName;
 use tokio::sync::{mpsc, watch};
 
@@ -226,8 +226,8 @@ impl Runtime for LocalRuntime {
         blocking(move || log::remove_all(&logs, &job)).await
     }
 
-    async fn response(&self, run: &RunId) -> Result<Vec<u8>, RuntimeError> {
+    async fn response(&self, run: &RunId, from: u64, limit: usize) -> Result<ResponsePart, RuntimeError> {
         let folder = self.folder(run);
-        blocking(move || folder.response()).await
+        blocking(move || folder.response(from, limit)).await
     }
 }

@@ -110,7 +110,10 @@ async fn run(app: &App, name: &str, request: Request, by: &mut Option<CalledBy>)
 }
 
 fn said(Answer { body, millis }: Answer, request: &HeaderMap) -> Response {
-    let mut answer = Response::new(Body::from(body));
+    let total = body.total();
+    let pieces = futures::stream::unfold(body, async |mut body| body.next().await.map(|piece| (piece, body)));
+    let mut answer = Response::new(Body::from_stream(pieces));
+    answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(total));
     let kind = request.get(header::CONTENT_TYPE).cloned();
     let kind = kind.unwrap_or_else(|| HeaderValue::from_static("application/octet-stream"));
     answer.headers_mut().insert(header::CONTENT_TYPE, kind);
