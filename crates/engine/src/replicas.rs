@@ -15,7 +15,7 @@ use oscar_model::secret::Secret;
 use oscar_model::service::{Definition, Sensitive, Service};
 
 use crate::bugs::{Bug, planted};
-use crate::deploy::{Action, Change, Former, Terms, done, is_token, owner_of};
+use crate::deploy::{Action, Change, Former, Terms, done, is_token, not_yours, owner_of};
 use crate::failure::Failure;
 use crate::federate::{Letting, federation_of};
 use crate::federation::coordinator_named_in;
@@ -70,8 +70,7 @@ impl Manager {
         };
         if let Some(stored) = &stored {
             if !decide(principal, Wish::Change, &stored.service) {
-                let visible = decide(principal, Wish::See, &stored.service);
-                return Err(if visible { Failure::NotOwner(name) } else { Failure::NotVisible(name) });
+                return Err(not_yours(principal, stored));
             }
             if self.is_coordinator(&name).await? {
                 return Err(Failure::Exists(name));
@@ -81,7 +80,7 @@ impl Manager {
         self.complete(principal, &mut definition, former).await?;
         let action = if stored.is_some() { Action::Update } else { Action::Create };
         let (owner, owner_name) = owner_of(principal);
-        let namespace = self.onboarding.home(&owner, &owner_name).await?.namespace;
+        let namespace = self.home_of(&owner, &owner_name, terms.dry_run).await?;
         if terms.dry_run {
             let _ = Sensitive::take_from(&mut definition);
             let service =
