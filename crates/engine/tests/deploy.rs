@@ -335,3 +335,18 @@ async fn what_is_somebody_elses_is_not_judged() {
     let asked = house.manager.check_definition(&user("bob"), &wrong, Purpose::Create).await;
     assert_eq!(asked, Err(Failure::Exists(name("hers"))));
 }
+
+#[tokio::test]
+async fn nobody_fills_the_journal_with_names_that_he_makes_up() {
+    let house = mk_house();
+    let undo = async |who: &Principal, number: usize| {
+        house.manager.undo_replica(who, &name(&format!("made-up-{number}")), "operation").await
+    };
+    for number in 0..1024 {
+        undo(&user("mallory"), number).await.expect("it may still arrive");
+    }
+    let refused = undo(&user("mallory"), 1024).await;
+    let Err(Failure::Store(StoreError::Unavailable(why))) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("tomorrow"), "{why}");
+    undo(&user("alice"), 0).await.expect("others are not concerned");
+}
