@@ -1,6 +1,7 @@
 //! Creating, changing and removing services.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use oscar_model::access::{Action as Wish, decide};
 use oscar_model::fault::Faults;
@@ -120,6 +121,22 @@ pub(crate) enum Former<'a> {
     Of(&'a Definition),
 }
 
+/// How often a change of whatever is there was begun.
+#[derive(Default)]
+struct Tries(u32);
+
+/// More than neighbours who change a service by hand can spoil.
+const MOST_TRIES: u32 = 10;
+/// The second repetition waits so long, each one after it twice as long as the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// What a definition was sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Create,
+    Change,
+}
+
 /// A service as an update leaves it.
 struct Update {
     service: Service,
@@ -195,7 +212,7 @@ impl Manager {
         let token = if given { token.clone() } else { self.new_token() };
         let federates = self.mark_coordinator(&mut definition);
         let sensitive = Sensitive::take_from(&mut definition);
-        let namespace = self.onboarding.home(&owner, &owner_name).await?.namespace;
+        let namespace = self.home_of(&owner, &owner_name, terms.dry_run).await?;
         let bucket_list = self.user_buckets(&definition);
         let service = Service { definition, owner, owner_name, token, namespace, bucket_list };
         if federates {
@@ -231,7 +248,9 @@ impl Manager {
         }
         // One at a time for each name, so that nobody who named no revision loses to a neighbour.
         let _change = self.changes.take(&name).await;
+        let mut tries = Tries::default();
         loop {
+            self.next_try(&mut tries, &name).await?;
             let stored = self.changeable(principal, &name, &terms.guard).await?;
             let warning = self.release_replica(&stored, &terms, false).await?;
             let mut definition = definition.clone();
@@ -271,7 +290,9 @@ impl Manager {
         let terms = terms.by(principal);
         let _change = self.changes.take(name).await;
         let mut left = None;
+        let mut tries = Tries::default();
         loop {
+            self.next_try(&mut tries, name).await?;
             let stored = match self.changeable(principal, name, &terms.guard).await {
                 Ok(stored) => stored,
                 // It has left its federation, and its coordinator was the first to remove it.
@@ -310,6 +331,31 @@ impl Manager {
         }
     }
 
+    /// Waits before a change is tried again because somebody else was quicker, longer each time,
+    /// and gives up when it is always so.
+    async fn next_try(&self, tries: &mut Tries, name: &ServiceName) -> Result<(), Failure> {
+        let Tries(made) = tries;
+        let pause = match *made {
+            0 | 1 => Duration::ZERO,
+            most if most == MOST_TRIES => {
+                let why = format!("others keep changing the service {name}; nothing was changed by you: try again");
+                return Err(StoreError::Unavailable(why).into());
+            }
+            more => FIRST_PAUSE * 2u32.pow(more - 2),
+        };
+        *made += 1;
+        if !pause.is_zero() {
+            self.ports.clock.pause(pause).await;
+        }
+        Ok(())
+    }
+
+    /// Where the owner's things live; for a dry run, where they would.
+    pub(crate) async fn home_of(&self, owner: &Owner, name: &str, dry_run: bool) -> Result<String, Failure> {
+        let home = if dry_run { self.onboarding.look(owner).await } else { self.onboarding.home(owner, name).await };
+        Ok(home?.namespace)
+    }
+
     /// The stored service if the caller may change it and means this state of it.
     pub(crate) async fn changeable(
         &self,
@@ -319,9 +365,7 @@ impl Manager {
     ) -> Result<Arc<Stored>, Failure> {
         let stored = self.stored_for(principal, name).await?;
         if !decide(principal, Wish::Change, &stored.service) {
-            let visible = decide(principal, Wish::See, &stored.service);
-            let name = name.clone();
-            return Err(if visible { Failure::NotOwner(name) } else { Failure::NotVisible(name) });
+            return Err(not_yours(principal, &stored));
         }
         if !guard.allows(&stored.revision) {
             return Err(Failure::RevisionMismatch(name.clone()));
@@ -365,9 +409,25 @@ impl Manager {
         if self.jobs.is_some() { per_user::names(definition) } else { Vec::new() }
     }
 
-    /// Every fault of a definition by the rules of this cluster, without storing anything.
-    pub async fn check_definition(&self, principal: &Principal, definition: &Definition) -> Result<Faults, Failure> {
-        let stored = self.ports.services.get(&definition.name).await.ok().flatten();
+    /// Every fault of a definition by the rules of this cluster, without storing anything. Whoever
+    /// may not change what stands under the name is told that and nothing else: the rules look at
+    /// what its owner has.
+    pub async fn check_definition(
+        &self,
+        principal: &Principal,
+        definition: &Definition,
+        purpose: Purpose,
+    ) -> Result<Faults, Failure> {
+        let name = &definition.name;
+        let stored = self.ports.services.get(name).await.ok().flatten();
+        if let Some(stored) = stored.as_ref().filter(|stored| !decide(principal, Wish::Change, &stored.service)) {
+            return match purpose {
+                Purpose::Change => Err(not_yours(principal, stored)),
+                // It depends on who sends it how that is refused, which is not known here.
+                Purpose::Create if is_replica(definition) => Ok(Faults::default()),
+                Purpose::Create => Err(Failure::Exists(name.clone())),
+            };
+        }
         let former = stored.as_ref().map_or(Former::None, |stored| Former::Of(&stored.service.definition));
         Ok(self.judge(principal, definition, former).await?.0)
     }
@@ -413,6 +473,13 @@ impl Manager {
         force_own_store(definition, own_store_provider(&self.policy));
         Ok(())
     }
+}
+
+/// What is said to whoever may not change a service.
+pub(crate) fn not_yours(principal: &Principal, stored: &Stored) -> Failure {
+    let name = stored.service.name().clone();
+    let visible = decide(principal, Wish::See, &stored.service);
+    if visible { Failure::NotOwner(name) } else { Failure::NotVisible(name) }
 }
 
 /// Whether a coordinator of our kind wrote it: such writes are whole and can be repeated.

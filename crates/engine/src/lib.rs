@@ -21,7 +21,7 @@ pub mod tokens;
 mod turns;
 mod validate;
 
-pub use deploy::{Action, Change, Consequences, Guard, Order, Terms};
+pub use deploy::{Action, Change, Consequences, Guard, Order, Purpose, Terms};
 pub use failure::{Failure, Undertaking};
 pub use federation::Shown;
 pub use manager::{FederationPorts, Manager, OwnStore, Policy, Ports};

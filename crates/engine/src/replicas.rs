@@ -6,7 +6,7 @@ use oscar_model::access::{Action as Wish, decide};
 use oscar_model::federation::edit::{Edit, is_same};
 use oscar_model::federation::expand::OPERATION_ANNOTATION;
 use oscar_model::federation::plan::Found;
-use oscar_model::federation::record::{Access, Role, Seconds};
+use oscar_model::federation::record::{Access, FederationRecord, Role, Seconds};
 use oscar_model::federation::sync::in_sync;
 use oscar_model::federation::topology::MemberId;
 use oscar_model::identity::Principal;
@@ -15,16 +15,32 @@ use oscar_model::secret::Secret;
 use oscar_model::service::{Definition, Sensitive, Service};
 
 use crate::bugs::{Bug, planted};
-use crate::deploy::{Action, Change, Former, Terms, done, is_token, owner_of};
+use crate::deploy::{Action, Change, Former, Terms, done, is_token, not_yours, owner_of};
 use crate::failure::Failure;
-use crate::federate::{Letting, federation_of};
+use crate::federate::{Federator, Letting, federation_of};
 use crate::federation::coordinator_named_in;
 use crate::manager::Manager;
+use crate::ports::StoreError;
 use crate::ports::peers::Invitation;
 use crate::ports::services::Stored;
 
 /// Nothing that was sent arrives later than that.
 const FENCES_LAST: Seconds = 24 * 3600;
+
+/// More for one owner, of whatever names, than all his federations need: somebody plays.
+const MOST_FENCES_OF_OWNER: usize = 1024;
+
+impl Federator {
+    /// What is known of the federation that the definition of a service names. Whoever calls need not
+    /// be anybody yet: for a service that is in none nothing is looked up, and otherwise one entry.
+    pub(crate) async fn in_definition(&self, service: &ServiceName) -> Result<Option<FederationRecord>, Failure> {
+        let stored = self.services.get(service).await.map_err(|error| Failure::of_service(error, service))?;
+        match stored.as_ref().map_or("", |stored| federation_of(&stored.service.definition)) {
+            "" => Ok(None),
+            id => Ok(self.journal.federation_with_id(id, service).await?),
+        }
+    }
+}
 
 impl Manager {
     /// A replica is its coordinator's; whoever wants it for himself takes it out first.
@@ -70,8 +86,7 @@ impl Manager {
         };
         if let Some(stored) = &stored {
             if !decide(principal, Wish::Change, &stored.service) {
-                let visible = decide(principal, Wish::See, &stored.service);
-                return Err(if visible { Failure::NotOwner(name) } else { Failure::NotVisible(name) });
+                return Err(not_yours(principal, stored));
             }
             if self.is_coordinator(&name).await? {
                 return Err(Failure::Exists(name));
@@ -81,7 +96,7 @@ impl Manager {
         self.complete(principal, &mut definition, former).await?;
         let action = if stored.is_some() { Action::Update } else { Action::Create };
         let (owner, owner_name) = owner_of(principal);
-        let namespace = self.onboarding.home(&owner, &owner_name).await?.namespace;
+        let namespace = self.home_of(&owner, &owner_name, terms.dry_run).await?;
         if terms.dry_run {
             let _ = Sensitive::take_from(&mut definition);
             let service =
@@ -156,6 +171,7 @@ impl Manager {
         letting: Letting<'_>,
     ) -> Result<(), Failure> {
         self.may_touch(principal, name).await?;
+        self.may_fence(principal).await?;
         let _turn = self.turns.take(name).await;
         self.member().withdraw(principal, name, letting).await
     }
@@ -167,6 +183,7 @@ impl Manager {
         operation: &str,
     ) -> Result<(), Failure> {
         self.may_touch(principal, name).await?;
+        self.may_fence(principal).await?;
         let _turn = self.turns.take(name).await;
         self.member().undo(principal, name, operation).await
     }
@@ -177,6 +194,17 @@ impl Manager {
             Ok(_) | Err(Failure::NotFound(_)) => Ok(()),
             Err(failure) => Err(failure),
         }
+    }
+
+    /// What is not there can be taken back all the same, because it may still arrive, and that is
+    /// remembered for a day. Nobody fills the journal with names that he makes up.
+    async fn may_fence(&self, principal: &Principal) -> Result<(), Failure> {
+        let (owner, _) = owner_of(principal);
+        if self.federator.journal.fences_of(&owner).await?.len() < MOST_FENCES_OF_OWNER {
+            return Ok(());
+        }
+        let why = format!("you have taken back replicas {MOST_FENCES_OF_OWNER} times within a day: try again tomorrow");
+        Err(StoreError::Unavailable(why).into())
     }
 
     pub async fn join(

@@ -1,28 +1,28 @@
 //! What a manager does with definitions, over ports in memory.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use oscar_engine::memory::{FixedClock, MemoryCluster, MemoryServices, MemorySettings, MemoryUsers, SeededEntropy};
 use oscar_engine::ports::StoreError;
-use oscar_engine::ports::services::{Entry, Services};
+use oscar_engine::ports::services::{Entry, Revision, Scope, Services, Stored};
 use oscar_engine::ports::users::{Home, Users};
 use oscar_engine::testing::make::{mk_definition, mk_user};
-use oscar_engine::{Action, Failure, FederationPorts, Guard, Manager, Policy, Ports};
+use oscar_engine::{Action, Failure, FederationPorts, Guard, Manager, Policy, Ports, Purpose};
 use oscar_model::identity::{Owner, Principal};
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
-use oscar_model::service::{Cluster, Visibility, WORKER_ANNOTATION};
+use oscar_model::service::{Cluster, Sensitive, Service, Visibility, WORKER_ANNOTATION};
 
 struct House {
     manager: Manager,
     services: Arc<MemoryServices>,
 }
 
-fn mk_house() -> House {
-    let services = Arc::new(MemoryServices::default());
-    let ports = Ports {
-        services: services.clone(),
+fn mk_ports(services: Arc<dyn Services>) -> Ports {
+    Ports {
+        services,
         users: Arc::new(MemoryUsers::new("oscar-svc")),
         settings: Arc::new(MemorySettings::default()),
         cluster: Arc::new(MemoryCluster::default()),
@@ -30,9 +30,16 @@ fn mk_house() -> House {
         entropy: Arc::new(SeededEntropy::new(7)),
         federation: FederationPorts::none(),
         jobs: None,
-    };
-    let policy = Policy { groups: vec!["vo-a".to_owned()], ..Policy::default() };
-    House { manager: Manager::new(ports, policy), services }
+    }
+}
+
+fn mk_policy() -> Policy {
+    Policy { groups: vec!["vo-a".to_owned()], ..Policy::default() }
+}
+
+fn mk_house() -> House {
+    let services = Arc::new(MemoryServices::default());
+    House { manager: Manager::new(mk_ports(services.clone()), mk_policy()), services }
 }
 
 fn user(subject: &str) -> Principal {
@@ -201,37 +208,145 @@ async fn concurrent_updates_without_a_revision_all_succeed() {
     }
 }
 
+/// Homes in memory, with how often one was to be made.
+struct Counting {
+    inner: MemoryUsers,
+    made: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl Users for Counting {
+    async fn ensure(&self, owner: &Owner, name: &str) -> Result<Home, StoreError> {
+        self.made.fetch_add(1, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        self.inner.ensure(owner, name).await
+    }
+
+    async fn look(&self, owner: &Owner) -> Result<Home, StoreError> {
+        self.inner.look(owner).await
+    }
+}
+
+fn mk_counted() -> (Manager, Arc<Counting>) {
+    let users = Arc::new(Counting { inner: MemoryUsers::new("oscar-svc"), made: 0.into() });
+    let ports = Ports { users: users.clone(), ..mk_ports(Arc::new(MemoryServices::default())) };
+    (Manager::new(ports, mk_policy()), users)
+}
+
 #[tokio::test]
 async fn concurrent_first_contacts_make_one_home() {
-    struct Counting {
-        inner: MemoryUsers,
-        made: std::sync::atomic::AtomicUsize,
-    }
-
-    #[async_trait::async_trait]
-    impl Users for Counting {
-        async fn ensure(&self, owner: &Owner, name: &str) -> Result<Home, StoreError> {
-            self.made.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-            tokio::task::yield_now().await;
-            self.inner.ensure(owner, name).await
-        }
-    }
-
-    let users = Arc::new(Counting { inner: MemoryUsers::new("oscar-svc"), made: 0.into() });
-    let ports = Ports {
-        services: Arc::new(MemoryServices::default()),
-        users: users.clone(),
-        settings: Arc::new(MemorySettings::default()),
-        cluster: Arc::new(MemoryCluster::default()),
-        clock: Arc::new(FixedClock(SystemTime::UNIX_EPOCH)),
-        entropy: Arc::new(SeededEntropy::new(7)),
-        federation: FederationPorts::none(),
-        jobs: None,
-    };
-    let manager = Manager::new(ports, Policy::default());
+    let (manager, users) = mk_counted();
     let alice = mk_user("alice");
     for welcome in futures::future::join_all((0..32).map(|_| manager.welcome(&alice))).await {
         welcome.expect("welcome");
     }
-    assert_eq!(users.made.load(std::sync::atomic::Ordering::SeqCst), 1);
+    assert_eq!(users.made.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_home_that_was_made_once_is_asked_for_again() {
+    let (manager, users) = mk_counted();
+    let alice = mk_user("alice");
+    for time in 1..4 {
+        manager.welcome(&alice).await.expect("welcome");
+        assert_eq!(users.made.load(Ordering::SeqCst), time, "somebody may have deleted it since");
+    }
+}
+
+#[tokio::test]
+async fn a_dry_run_makes_no_home() {
+    let (manager, users) = mk_counted();
+    for principal in [user("alice"), Principal::Admin] {
+        let dry = manager.create_service(&principal, mk_definition("a"), &none(), true).await.expect("a plan");
+        assert_eq!(users.made.load(Ordering::SeqCst), 0);
+        let wet = manager.create_service(&principal, mk_definition("a"), &none(), false).await.expect("made");
+        assert_eq!(dry.service.namespace, wet.service.namespace, "where it would be is told all the same");
+        manager.remove_service(&principal, &name("a"), &Guard::Any, false).await.expect("removed");
+        users.made.store(0, Ordering::SeqCst);
+    }
+}
+
+/// Services that somebody else changes just before every change.
+struct Hurried {
+    inner: MemoryServices,
+    tries: AtomicUsize,
+}
+
+impl Hurried {
+    fn lose<T>(&self) -> Result<T, StoreError> {
+        self.tries.fetch_add(1, Ordering::SeqCst);
+        Err(StoreError::Conflict)
+    }
+}
+
+#[async_trait::async_trait]
+impl Services for Hurried {
+    async fn create(&self, service: Service, sensitive: Sensitive) -> Result<Arc<Stored>, StoreError> {
+        self.inner.create(service, sensitive).await
+    }
+
+    async fn replace(&self, _: Service, _: Sensitive, _: &Revision) -> Result<Arc<Stored>, StoreError> {
+        self.lose()
+    }
+
+    async fn remove(&self, _: &ServiceName, _: Option<&Revision>) -> Result<(), StoreError> {
+        self.lose()
+    }
+
+    async fn get(&self, name: &ServiceName) -> Result<Option<Arc<Stored>>, StoreError> {
+        self.inner.get(name).await
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Vec<Entry>, StoreError> {
+        self.inner.list(scope).await
+    }
+
+    async fn reveal(&self, name: &ServiceName) -> Result<Sensitive, StoreError> {
+        self.inner.reveal(name).await
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_always_loses_is_given_up() {
+    let services = Arc::new(Hurried { inner: MemoryServices::default(), tries: 0.into() });
+    let manager = Manager::new(mk_ports(services.clone()), mk_policy());
+    manager.create_service(&Principal::Admin, mk_definition("a"), &none(), false).await.expect("made");
+    let updated = manager.update_service(&Principal::Admin, mk_definition("a"), &Guard::Any, false).await;
+    let tries = services.tries.swap(0, Ordering::SeqCst);
+    assert!((2..=16).contains(&tries), "tried again, and not without end: {tries} times");
+    let removed = manager.remove_service(&Principal::Admin, &name("a"), &Guard::Any, false).await;
+    assert_eq!(services.tries.load(Ordering::SeqCst), tries);
+    for outcome in [updated.err(), removed.err()] {
+        let Some(Failure::Store(StoreError::Unavailable(why))) = outcome else { panic!("{outcome:?}") };
+        assert!(why.contains("others keep changing"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_somebody_elses_is_not_judged() {
+    let house = mk_house();
+    house.manager.create_service(&user("alice"), mk_definition("hers"), &none(), false).await.expect("made");
+    let mut wrong = mk_definition("hers");
+    wrong.vo = "no-such-group".to_owned();
+    let faults = house.manager.check_definition(&user("alice"), &wrong, Purpose::Change).await.expect("judged");
+    assert!(!faults.is_empty(), "its owner is told what is wrong");
+    let asked = house.manager.check_definition(&user("bob"), &wrong, Purpose::Change).await;
+    assert_eq!(asked, Err(Failure::NotVisible(name("hers"))));
+    let asked = house.manager.check_definition(&user("bob"), &wrong, Purpose::Create).await;
+    assert_eq!(asked, Err(Failure::Exists(name("hers"))));
+}
+
+#[tokio::test]
+async fn nobody_fills_the_journal_with_names_that_he_makes_up() {
+    let house = mk_house();
+    let undo = async |who: &Principal, number: usize| {
+        house.manager.undo_replica(who, &name(&format!("made-up-{number}")), "operation").await
+    };
+    for number in 0..1024 {
+        undo(&user("mallory"), number).await.expect("it may still arrive");
+    }
+    let refused = undo(&user("mallory"), 1024).await;
+    let Err(Failure::Store(StoreError::Unavailable(why))) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("tomorrow"), "{why}");
+    undo(&user("alice"), 0).await.expect("others are not concerned");
 }

@@ -64,30 +64,39 @@ impl KubeUsers {
     /// The namespace of the owner, made when there is none.
     async fn ensure_namespace(&self, owner: &Owner) -> Result<String, StoreError> {
         let names = candidates(owner, &self.options.services_namespace);
-        let mut free = None;
-        for name in &names {
-            match self.look(name).await? {
-                Some(room) if room.is_of(owner) => return open(name, &room),
-                Some(_) => {}
-                // A name further down may still be the owner's: this one was taken once.
-                None => drop(free.get_or_insert(name)),
-            }
-        }
-        for name in free.into_iter().chain(&names) {
+        let free = match self.find(owner, &names).await? {
+            Place::Own(name) => return Ok(name),
+            Place::Free(name) => Some(name),
+            Place::Nowhere => None,
+        };
+        for name in free.iter().chain(&names) {
             match self.create_namespace(name, owner).await {
                 Ok(()) => return Ok(name.clone()),
-                Err(StoreError::AlreadyExists) => match self.look(name).await? {
+                Err(StoreError::AlreadyExists) => match self.room(name).await? {
                     Some(room) if room.is_of(owner) => return open(name, &room),
                     _ => {}
                 },
                 Err(error) => return Err(error),
             }
         }
-        Err(StoreError::Unavailable(format!("every namespace that '{owner}' could have is somebody else's")))
+        Err(crowded_out(owner))
+    }
+
+    async fn find(&self, owner: &Owner, names: &[String]) -> Result<Place, StoreError> {
+        let mut free = None;
+        for name in names {
+            match self.room(name).await? {
+                Some(room) if room.is_of(owner) => return open(name, &room).map(Place::Own),
+                Some(_) => {}
+                // A name further down may still be the owner's: this one was taken once.
+                None => drop(free.get_or_insert_with(|| name.clone())),
+            }
+        }
+        Ok(free.map_or(Place::Nowhere, Place::Free))
     }
 
     /// Asked of the apiserver: another manager may have made it an instant ago.
-    async fn look(&self, name: &str) -> Result<Option<Room>, StoreError> {
+    async fn room(&self, name: &str) -> Result<Option<Room>, StoreError> {
         let found: Option<Namespace> = self.calls.get_cluster(name).await?;
         Ok(found.map(|found| read_room(&found.metadata)))
     }
@@ -118,6 +127,18 @@ impl KubeUsers {
     }
 }
 
+/// What there is for an owner.
+enum Place {
+    Own(String),
+    /// The first that nobody has.
+    Free(String),
+    Nowhere,
+}
+
+fn crowded_out(owner: &Owner) -> StoreError {
+    StoreError::Unavailable(format!("every namespace that '{owner}' could have is somebody else's"))
+}
+
 fn open(name: &str, room: &Room) -> Result<String, StoreError> {
     if room.ending {
         return Err(StoreError::Unavailable(format!("the namespace '{name}' is being deleted")));
@@ -138,5 +159,16 @@ impl Users for KubeUsers {
         }
         self.ready.lock().unwrap_or_else(PoisonError::into_inner).insert(owner.clone(), namespace.clone());
         Ok(Home { namespace })
+    }
+
+    async fn look(&self, owner: &Owner) -> Result<Home, StoreError> {
+        if let Some(namespace) = self.known(owner) {
+            return Ok(Home { namespace });
+        }
+        let names = candidates(owner, &self.options.services_namespace);
+        match self.find(owner, &names).await? {
+            Place::Own(namespace) | Place::Free(namespace) => Ok(Home { namespace }),
+            Place::Nowhere => Err(crowded_out(owner)),
+        }
     }
 }

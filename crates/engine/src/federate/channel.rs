@@ -43,7 +43,7 @@ impl Federator {
     /// Whose key it is that was offered for a service here. Unknown services and wrong keys look
     /// alike.
     pub async fn key_holder(&self, service: &ServiceName, key: &str) -> Option<KeyHolder> {
-        let record = self.known(service).await.ok().flatten()?;
+        let record = self.in_definition(service).await.ok().flatten()?;
         // All are compared, so that the time tells nothing.
         let mut holder = None;
         for (member, known) in &record.keys {

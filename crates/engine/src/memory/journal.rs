@@ -3,6 +3,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use oscar_model::federation::record::{FederationRecord, Fence, Former, Operation, Seconds};
+use oscar_model::identity::Owner;
 use oscar_model::name::ServiceName;
 
 use crate::ports::StoreError;
@@ -57,6 +58,15 @@ impl Journal for MemoryJournal {
         Ok(living.find(|record| record.own.service_name == *service).cloned())
     }
 
+    async fn federation_with_id(
+        &self,
+        federation_id: &str,
+        service: &ServiceName,
+    ) -> Result<Option<FederationRecord>, StoreError> {
+        let key = (federation_id.to_owned(), service.clone());
+        Ok(self.state().federations.get(&key).filter(|record| record.deleted.is_none()).cloned())
+    }
+
     async fn federations(&self) -> Result<Vec<FederationRecord>, StoreError> {
         Ok(self.state().federations.values().cloned().collect())
     }
@@ -94,6 +104,10 @@ impl Journal for MemoryJournal {
     async fn fences(&self, service: &ServiceName) -> Result<Vec<Fence>, StoreError> {
         let state = self.state();
         Ok(state.fences.values().filter(|fence| fence.service == *service).cloned().collect())
+    }
+
+    async fn fences_of(&self, owner: &Owner) -> Result<Vec<Fence>, StoreError> {
+        Ok(self.state().fences.values().filter(|fence| fence.owner == *owner).cloned().collect())
     }
 
     async fn forget_fences(&self, before: Seconds) -> Result<(), StoreError> {

@@ -32,4 +32,11 @@ impl Users for MemoryUsers {
         }
         Err(StoreError::Conflict)
     }
+
+    async fn look(&self, owner: &Owner) -> Result<Home, StoreError> {
+        let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let free_or_own = |namespace: &String| owners.get(namespace).is_none_or(|holder| holder == owner);
+        let namespace = candidates(owner, &self.prefix).into_iter().find(free_or_own);
+        namespace.map(|namespace| Home { namespace }).ok_or(StoreError::Conflict)
+    }
 }

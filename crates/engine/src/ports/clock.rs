@@ -1,9 +1,16 @@
 //! Time and chance, so that a test can decide both.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+use futures::future::BoxFuture;
 
 pub trait Clock: Send + Sync {
     fn now(&self) -> SystemTime;
+
+    /// Waits for so long.
+    fn pause(&self, long: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(async move { tokio::time::sleep(long).await })
+    }
 }
 
 /// Contract: bytes nobody can guess.

@@ -26,6 +26,9 @@ pub enum StoreError {
     /// Something of that name is there.
     #[error("it exists already")]
     AlreadyExists,
+    /// Something that is not the manager's stands where it would be kept. Nothing was changed.
+    #[error("something else stands in its place: {0}")]
+    Occupied(String),
     #[error("it does not exist")]
     NotFound,
     /// It was changed since the revision that the caller named.

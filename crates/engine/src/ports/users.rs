@@ -11,7 +11,12 @@ use super::StoreError;
 /// share one. A call that failed half-way is finished by the next one.
 #[async_trait]
 pub trait Users: Send + Sync {
+    /// Asked with every request of a user, so what is known is answered without a call; and what
+    /// somebody deleted meanwhile is made again.
     async fn ensure(&self, owner: &Owner, display_name: &str) -> Result<Home, StoreError>;
+
+    /// The place that [`Users::ensure`] would answer now. Makes nothing.
+    async fn look(&self, owner: &Owner) -> Result<Home, StoreError>;
 }
 
 /// Where an owner's things live.

@@ -185,6 +185,13 @@ pub async fn users(store: Arc<dyn Users>) {
     assert_ne!(first, second, "two owners never share one");
     assert!(!first.contains(&admin.namespace) && !second.contains(&admin.namespace));
     assert_eq!(store.ensure(&one, "One").await.expect("a home").namespace, homes[0].namespace, "it stays the same");
+    assert_eq!(store.look(&two).await.expect("a home"), homes[1], "looking tells what there is");
+    // Whoever looks takes nothing: these two share the first candidate, and each is told that it is free.
+    let (three, four) = (mk_owner("looks-at-one@x"), mk_owner("looks-at-two@x"));
+    let told = store.look(&three).await.expect("a place");
+    assert_eq!(store.look(&four).await.expect("a place"), told);
+    assert_eq!(store.ensure(&four, "Four").await.expect("a home"), told);
+    assert_ne!(store.look(&three).await.expect("a place"), told, "it is somebody else's now");
 }
 
 /// Everything the contract of [`Settings`] says. Leaves them blank.

@@ -196,11 +196,15 @@ async fn federations_are_read_back(store: &dyn Journal, prefix: &str) {
         store.put_federation(federation).await.expect("put");
     }
     assert_eq!(store.federation(&service).await, Ok(Some(first.clone())), "as it was put");
+    let by_id = async |id: &str, service: &ServiceName| store.federation_with_id(id, service).await.expect("readable");
+    assert_eq!(by_id(&first.federation_id, &service).await, Some(first.clone()));
+    assert_eq!(by_id("another", &service).await, None, "and not of another");
     assert_eq!(store.federation(&other).await, Ok(Some(same.clone())), "two services here may be in one");
 
     first.deleted = Some(1_700_000_000);
     store.put_federation(&first).await.expect("put again");
     assert_eq!(store.federation(&service).await, Ok(None), "what was deleted is no living service's");
+    assert_eq!(by_id(&first.federation_id, &service).await, None);
     let mut second = mk_federation(&format!("{prefix}2"), service.as_str());
     second.role = Role::Coordinator;
     store.put_federation(&second).await.expect("put");
@@ -266,8 +270,14 @@ async fn fences_stand_until_they_are_old(store: &dyn Journal, prefix: &str) {
     federation.since = 4;
     store.put_fence(&federation).await.expect("put again");
     assert_eq!(standing(&name).await, [operation, federation.clone()], "the last put counts");
+    let mut foreign = federation.clone();
+    foreign.owner = mk_owner(&format!("{prefix}somebody-else"));
+    store.put_fence(&foreign).await.expect("put");
+    assert_eq!(store.fences_of(&foreign.owner).await, Ok(vec![foreign]), "of that owner alone");
+    let of_owner = store.fences_of(&federation.owner).await.expect("listed");
+    assert!(of_owner.contains(&federation) && of_owner.contains(&mk_fences(&other, 5)[0]), "of whatever service");
     store.forget_fences(4).await.expect("forgotten");
-    assert_eq!(standing(&name).await, [federation], "what is not older stays");
+    assert_eq!(standing(&name).await.len(), 2, "what is not older stays");
     store.forget_fences(6).await.expect("forgotten");
     assert_eq!((standing(&name).await, standing(&other).await), (vec![], vec![]));
 }

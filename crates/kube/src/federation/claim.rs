@@ -1,13 +1,14 @@
 //! Who works with a refresh token: of several managers of one cluster, one at a time.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use oscar_engine::ports::StoreError;
 use oscar_engine::ports::vault::Claim;
-use tokio::time::Instant;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use crate::calls::Calls;
@@ -17,19 +18,28 @@ use crate::shelf::Stamp;
 
 const POLL: Duration = Duration::from_millis(100);
 
-/// Leases of grants. One is made when somebody begins and deleted when he is done.
+/// Leases of grants. One is made when somebody begins, renewed while he works and deleted when he is
+/// done.
 pub(super) struct Claims {
     calls: Calls,
     namespace: String,
-    /// A Lease that stood still for so long belongs to nobody any more. Trading a token takes less.
+    /// A Lease that stood still for so long belongs to nobody any more: who works renews it.
     patience: Duration,
     /// Since when each Lease of somebody else stands still, by our own clock.
     still: Mutex<HashMap<String, (Stamp, Instant)>>,
+    /// Nothing is renewed for a vault that is gone.
+    alive: Arc<()>,
 }
 
 impl Claims {
     pub(super) fn new(calls: &Calls, namespace: &str, patience: Duration) -> Self {
-        Self { calls: calls.clone(), namespace: namespace.to_owned(), patience, still: Mutex::default() }
+        Self {
+            calls: calls.clone(),
+            namespace: namespace.to_owned(),
+            patience,
+            still: Mutex::default(),
+            alive: Arc::default(),
+        }
     }
 
     pub(super) async fn take(&self, id: &str) -> Result<Claim, StoreError> {
@@ -79,16 +89,72 @@ impl Claims {
     fn ours(&self, lease: &Lease) -> Claim {
         let name = lease.metadata.name.clone().unwrap_or_default();
         self.still.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
-        let (calls, namespace, stamp) = (self.calls.clone(), self.namespace.clone(), stamp_of(&lease.metadata));
-        let runtime = tokio::runtime::Handle::current();
-        Claim::new(move || {
-            runtime.spawn(async move {
-                match calls.delete::<Lease>(&namespace, &name, &stamp).await {
-                    // Somebody took it for abandoned.
-                    Ok(()) | Err(StoreError::NotFound | StoreError::Conflict) => {}
-                    Err(error) => tracing::warn!(%error, "a Lease of a refresh token was not given back"),
+        let (given_back, end) = oneshot::channel();
+        let keeping = Keeping {
+            calls: self.calls.clone(),
+            lease: lease.clone(),
+            namespace: self.namespace.clone(),
+            name,
+            patience: self.patience,
+            vault: Arc::downgrade(&self.alive),
+        };
+        tokio::spawn(keeping.until(end));
+        Claim::new(move || drop(given_back))
+    }
+}
+
+/// A Lease that is ours as long as somebody works.
+struct Keeping {
+    calls: Calls,
+    lease: Lease,
+    namespace: String,
+    name: String,
+    patience: Duration,
+    vault: Weak<()>,
+}
+
+impl Keeping {
+    /// Renews it again and again, and deletes it in the end.
+    async fn until(mut self, mut end: oneshot::Receiver<()>) {
+        while timeout(self.patience / 3, &mut end).await.is_err() {
+            if self.vault.upgrade().is_none() {
+                // This manager is no more. What it leaves is taken over.
+                return;
+            }
+            match self.renew().await {
+                Ok(()) => {}
+                Err(StoreError::NotFound | StoreError::Conflict) => {
+                    tracing::warn!(
+                        lease = self.name,
+                        "the Lease of a refresh token was taken away while it was in use"
+                    );
+                    return;
                 }
-            });
-        })
+                Err(error) => tracing::debug!(lease = self.name, %error, "a Lease is renewed later"),
+            }
+        }
+        match self.calls.delete::<Lease>(&self.namespace, &self.name, &stamp_of(&self.lease.metadata)).await {
+            // Somebody took it for abandoned.
+            Ok(()) | Err(StoreError::NotFound | StoreError::Conflict) => {}
+            Err(error) => tracing::warn!(%error, "a Lease of a refresh token was not given back"),
+        }
+    }
+
+    async fn renew(&mut self) -> Result<(), StoreError> {
+        let holder = read_election(&self.lease).0.to_owned();
+        let mut renewed = build_election(&self.namespace, &self.name, &holder, 0, self.patience);
+        renewed.metadata.uid.clone_from(&self.lease.metadata.uid);
+        renewed.metadata.resource_version.clone_from(&self.lease.metadata.resource_version);
+        let answer = self.calls.replace(&renewed).await;
+        if let Err(StoreError::Conflict) = &answer {
+            // An answer to us may have been lost.
+            let found: Option<Lease> = self.calls.get(&self.namespace, &self.name).await?;
+            if let Some(found) = found.filter(|found| read_election(found).0 == holder) {
+                self.lease = found;
+                return Ok(());
+            }
+        }
+        self.lease = answer?;
+        Ok(())
     }
 }

@@ -1,9 +1,14 @@
 //! The journal: one Secret for each entry, in the manager's namespace.
 //!
-//! A write carries the number of the writer's Lease, and meets a greater one with a refusal:
-//! whoever was replaced without noticing changes nothing that its successor wrote.
+//! Of several managers the one that holds the Lease writes; another waits for a while to become it,
+//! as it does in a roll-out or after a crash, and then says that it is not. A write carries the
+//! number of the writer's Lease, and meets a greater one with a refusal: whoever was replaced without
+//! noticing changes nothing that its successor wrote. And it changes only the state of an entry that
+//! this manager has read or written last: what was read before the Lease changed hands is not written
+//! over what the former holder did until then.
 
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Secret;
@@ -11,13 +16,15 @@ use oscar_api::federation::Kept;
 use oscar_engine::ports::StoreError;
 use oscar_engine::ports::journal::Journal;
 use oscar_model::federation::record::{FederationRecord, Fence, Former, Operation, Seconds};
+use oscar_model::identity::Owner;
 use oscar_model::name::ServiceName;
 
 use super::{KubeLease, TRIES, crowded, fitting};
 use crate::calls::Calls;
-use crate::layout::federation::{Kind, build_entry, entry_name, read_epoch, read_record};
+use crate::layout::federation::{Kind, build_entry, entry_name, entry_prefix, read_epoch, read_record};
 use crate::mirror::stamp_of;
 use crate::options::Options;
+use crate::shelf::Stamp;
 
 pub(crate) struct KubeJournal {
     calls: Calls,
@@ -25,6 +32,15 @@ pub(crate) struct KubeJournal {
     lease: Arc<KubeLease>,
     /// Writes of this manager take turns: they would only meet at the apiserver.
     turn: tokio::sync::Mutex<()>,
+    /// Which state of each entry this manager knows.
+    known: Mutex<HashMap<String, Known>>,
+}
+
+/// A state of an entry.
+struct Known {
+    stamp: Stamp,
+    /// Whether this manager wrote it.
+    ours: bool,
 }
 
 /// Which entry.
@@ -42,8 +58,8 @@ impl Entry<'_> {
 
 impl KubeJournal {
     pub(crate) fn new(calls: &Calls, options: &Options, lease: &Arc<KubeLease>) -> Self {
-        let turn = tokio::sync::Mutex::default();
-        Self { calls: calls.clone(), namespace: options.namespace.clone(), lease: lease.clone(), turn }
+        let (turn, known) = (tokio::sync::Mutex::default(), Mutex::default());
+        Self { calls: calls.clone(), namespace: options.namespace.clone(), lease: lease.clone(), turn, known }
     }
 
     fn build(&self, entry: Entry<'_>, service: &ServiceName, record: &impl Kept) -> Result<Secret, StoreError> {
@@ -53,37 +69,67 @@ impl KubeJournal {
     }
 
     async fn put(&self, entry: Entry<'_>, service: &ServiceName, record: &impl Kept) -> Result<(), StoreError> {
-        let mut secret = self.build(entry, service, record)?;
+        let name = entry.name();
+        // What the caller has read was read by now, and not while it waits.
+        let read = self.known().get(&name).map(|known| known.stamp.clone());
+        self.lease.in_charge().await?;
         let _turn = self.turn.lock().await;
+        let base = match self.known().get(&name) {
+            // One of ours was before us in the queue.
+            Some(known) if known.ours => Some(known.stamp.clone()),
+            Some(_) => read,
+            // We know of nothing, or have removed it since.
+            None => None,
+        };
+        let mut secret = self.build(entry, service, record)?;
         for _ in 0..TRIES {
             let found = self.find(entry).await?;
+            let changed = base.is_some() && base != found.as_ref().map(|found| stamp_of(&found.metadata));
+            // The same may be there because an answer to us was lost.
+            if changed && found.as_ref().is_none_or(|found| found.data != secret.data) {
+                self.forget(&name);
+                tracing::warn!(entry = name, "another manager has changed this entry of the journal meanwhile");
+                return Err(StoreError::Conflict);
+            }
             secret.metadata.uid = found.as_ref().and_then(|found| found.metadata.uid.clone());
             secret.metadata.resource_version = found.as_ref().and_then(|found| found.metadata.resource_version.clone());
             let written =
                 if found.is_some() { self.calls.replace(&secret).await } else { self.calls.create(&secret).await };
             match written {
-                Ok(_) => return Ok(()),
+                Ok(written) => {
+                    self.know(&written, true);
+                    return Ok(());
+                }
                 // It came or went in between.
                 Err(StoreError::Conflict | StoreError::AlreadyExists) => {}
                 Err(StoreError::NotFound) if found.is_some() => {}
-                Err(error) => return Err(self.homeless(error)),
+                Err(error) => {
+                    // It may have been written all the same: the next write is of whatever is there.
+                    self.forget(&name);
+                    return Err(self.homeless(error));
+                }
             }
         }
-        Err(crowded(&format!("Secret {}/{}", self.namespace, entry.name())))
+        Err(crowded(&format!("Secret {}/{name}", self.namespace)))
     }
 
     async fn remove(&self, entry: Entry<'_>) -> Result<(), StoreError> {
+        self.lease.in_charge().await?;
         let _turn = self.turn.lock().await;
+        let name = entry.name();
         for _ in 0..TRIES {
             let Some(found) = self.find(entry).await? else { return Ok(()) };
             let stamp = stamp_of(&found.metadata);
-            match self.calls.delete::<Secret>(&self.namespace, &entry.name(), &stamp).await {
-                Ok(()) | Err(StoreError::NotFound) => return Ok(()),
+            match self.calls.delete::<Secret>(&self.namespace, &name, &stamp).await {
+                Ok(()) | Err(StoreError::NotFound) => {
+                    self.forget(&name);
+                    return Ok(());
+                }
                 Err(StoreError::Conflict) => {}
                 Err(error) => return Err(error),
             }
         }
-        Err(crowded(&format!("Secret {}/{}", self.namespace, entry.name())))
+        Err(crowded(&format!("Secret {}/{name}", self.namespace)))
     }
 
     /// What is stored, unless a later holder of the Lease wrote it.
@@ -98,9 +144,51 @@ impl KubeJournal {
         }
     }
 
+    fn know(&self, secret: &Secret, ours: bool) {
+        let (name, stamp) = (secret.metadata.name.clone().unwrap_or_default(), stamp_of(&secret.metadata));
+        let mut known = self.known();
+        match known.get_mut(&name) {
+            Some(known) if known.stamp == stamp => known.ours |= ours,
+            _ => drop(known.insert(name, Known { stamp, ours })),
+        }
+    }
+
+    fn forget(&self, name: &str) {
+        self.known().remove(name);
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn get(&self, entry: Entry<'_>) -> Result<Option<Secret>, StoreError> {
+        let found: Option<Secret> = self.calls.get(&self.namespace, &entry.name()).await?;
+        if let Some(found) = &found {
+            self.know(found, false);
+        }
+        Ok(found)
+    }
+
+    /// Entries of a kind, of one service or of all.
+    async fn list(&self, kind: Kind, service: Option<&ServiceName>) -> Result<Vec<Secret>, StoreError> {
+        let which = kind.selector(service.map(ServiceName::as_str));
+        let found: Vec<Secret> = self.calls.list(&self.namespace, &which).await?;
+        if service.is_none() {
+            // What others have removed is not remembered for ever.
+            let names: HashSet<_> = found.iter().filter_map(|secret| secret.metadata.name.as_deref()).collect();
+            let of_kind = entry_prefix(kind);
+            self.known()
+                .retain(|name, known| known.ours || !name.starts_with(&of_kind) || names.contains(name.as_str()));
+        }
+        for secret in &found {
+            self.know(secret, false);
+        }
+        Ok(found)
+    }
+
     /// Every readable entry. One that is not keeps no other from being worked on.
     async fn all<T: Kept>(&self, kind: Kind) -> Result<Vec<T>, StoreError> {
-        let found: Vec<Secret> = self.calls.list(&self.namespace, &kind.selector(None)).await?;
+        let found = self.list(kind, None).await?;
         let read = found.iter().filter_map(|secret| {
             let record = read::<T>(secret);
             if let Err(error) = &record {
@@ -155,11 +243,20 @@ impl Journal for KubeJournal {
     }
 
     async fn federation(&self, service: &ServiceName) -> Result<Option<FederationRecord>, StoreError> {
-        let which = Kind::Federation.selector(Some(service.as_str()));
-        let found: Vec<Secret> = self.calls.list(&self.namespace, &which).await?;
+        let found = self.list(Kind::Federation, Some(service)).await?;
         // Whether a broken one lives cannot be told, so it counts.
         let records: Vec<FederationRecord> = found.iter().map(read).collect::<Result<_, _>>()?;
         Ok(records.into_iter().find(|record| record.deleted.is_none()))
+    }
+
+    async fn federation_with_id(
+        &self,
+        federation_id: &str,
+        service: &ServiceName,
+    ) -> Result<Option<FederationRecord>, StoreError> {
+        let entry = Entry { kind: Kind::Federation, key: &[federation_id, service.as_str()] };
+        let record: Option<FederationRecord> = self.get(entry).await?.as_ref().map(read).transpose()?;
+        Ok(record.filter(|record| record.deleted.is_none()))
     }
 
     async fn federations(&self) -> Result<Vec<FederationRecord>, StoreError> {
@@ -172,6 +269,7 @@ impl Journal for KubeJournal {
 
     async fn keep_former(&self, former: &Former) -> Result<(), StoreError> {
         let entry = Entry { kind: Kind::Former, key: &[former.name.as_str(), &former.label] };
+        self.lease.in_charge().await?;
         match self.calls.create(&self.build(entry, &former.name, former)?).await {
             // The first of one label wins.
             Ok(_) | Err(StoreError::AlreadyExists) => Ok(()),
@@ -181,8 +279,7 @@ impl Journal for KubeJournal {
 
     async fn former(&self, name: &ServiceName, label: &str) -> Result<Option<Former>, StoreError> {
         let entry = Entry { kind: Kind::Former, key: &[name.as_str(), label] };
-        let found: Option<Secret> = self.calls.get(&self.namespace, &entry.name()).await?;
-        found.as_ref().map(read).transpose()
+        self.get(entry).await?.as_ref().map(read).transpose()
     }
 
     async fn formers(&self) -> Result<Vec<(ServiceName, String)>, StoreError> {
@@ -200,10 +297,14 @@ impl Journal for KubeJournal {
     }
 
     async fn fences(&self, service: &ServiceName) -> Result<Vec<Fence>, StoreError> {
-        let which = Kind::Fence.selector(Some(service.as_str()));
-        let found: Vec<Secret> = self.calls.list(&self.namespace, &which).await?;
+        let found = self.list(Kind::Fence, Some(service)).await?;
         // One that cannot be read may be the one that counts.
         found.iter().map(read).collect()
+    }
+
+    async fn fences_of(&self, owner: &Owner) -> Result<Vec<Fence>, StoreError> {
+        let standing: Vec<Fence> = self.all(Kind::Fence).await?;
+        Ok(standing.into_iter().filter(|fence| fence.owner == *owner).collect())
     }
 
     async fn forget_fences(&self, before: Seconds) -> Result<(), StoreError> {

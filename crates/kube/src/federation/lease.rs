@@ -1,16 +1,18 @@
-//! Which manager finishes what others left and repairs what it owns: two run at once during
-//! every roll-out.
+//! Which manager writes down what is remembered of federations, finishes what others left and repairs
+//! what it owns: two run at once during every roll-out.
 //!
 //! The holder has a number that no holder before had. It is written on every entry of the
 //! journal, so one that lost the Lease without noticing cannot change what its successor
 //! wrote: holding a Lease alone is no proof.
 
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use oscar_engine::ports::StoreError;
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::calls::Calls;
@@ -28,6 +30,7 @@ pub struct KubeLease {
     /// One life of one manager.
     holder: String,
     state: Mutex<State>,
+    won: Notify,
 }
 
 #[derive(Default)]
@@ -50,6 +53,7 @@ impl KubeLease {
             duration: options.lease_duration,
             holder: Uuid::new_v4().to_string(),
             state: Mutex::default(),
+            won: Notify::new(),
         }
     }
 
@@ -57,6 +61,29 @@ impl KubeLease {
     /// the apiserver cannot be reached.
     pub fn holds(&self) -> bool {
         self.state().renewed.is_some_and(|since| since.elapsed() < self.duration * 2 / 3)
+    }
+
+    /// Waits until this manager is the one, for as long as it takes when the former one crashed or
+    /// lets go. Says so when it does not become it.
+    pub(crate) async fn in_charge(&self) -> Result<(), StoreError> {
+        let limit = self.duration * 3 / 2;
+        let waited = tokio::time::timeout(limit, async {
+            loop {
+                let mut won = pin!(self.won.notified());
+                won.as_mut().enable();
+                if self.holds() {
+                    return;
+                }
+                won.await;
+            }
+        });
+        waited.await.map_err(|_| {
+            StoreError::Unavailable(format!(
+                "another manager of this cluster looks after its federations and did not let go within {} s; nothing was \
+                 changed: during a roll-out this ends when the old manager has gone, so try again",
+                limit.as_secs()
+            ))
+        })
     }
 
     /// The number of this manager's last time as the holder; zero when it never was.
@@ -185,6 +212,8 @@ impl KubeLease {
     fn won(&self, epoch: u64, since: Instant) -> bool {
         let mut state = self.state();
         *state = State { epoch, renewed: Some(since), still: None };
+        drop(state);
+        self.won.notify_waiters();
         true
     }
 

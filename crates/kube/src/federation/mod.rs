@@ -1,6 +1,6 @@
 //! What federations need, on Kubernetes: journal, vault, audit, and the Lease that says which
-//! manager finishes and repairs. Nothing of it is on the path of a request, so every read asks
-//! the apiserver.
+//! manager writes, finishes and repairs. Every read asks the apiserver; what anybody may cause before
+//! he is known is one read of one object.
 
 mod audit;
 mod claim;

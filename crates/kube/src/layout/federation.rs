@@ -72,7 +72,12 @@ fn hash(parts: &[&str]) -> String {
 
 /// The name of an entry with that key.
 pub(crate) fn entry_name(kind: Kind, key: &[&str]) -> String {
-    format!("journal.{}.{}", kind.as_str(), hash(key))
+    format!("{}{}", entry_prefix(kind), hash(key))
+}
+
+/// How the names of all entries of a kind begin.
+pub(crate) fn entry_prefix(kind: Kind) -> String {
+    format!("journal.{}.", kind.as_str())
 }
 
 pub(crate) fn build_entry(

@@ -14,7 +14,7 @@ use oscar_model::secret::Secret;
 use oscar_model::service::Sensitive;
 use serde_json::{Map, Value};
 
-use super::companion;
+use super::{belongs_to, companion};
 
 pub(crate) fn credentials_name(service: &str) -> String {
     format!("{service}.credentials")
@@ -71,6 +71,11 @@ pub(crate) fn read_environment(secret: KubeSecret) -> Result<BTreeMap<String, Se
 pub(crate) fn is_foreign(secret: &KubeSecret) -> bool {
     let special = secret.type_.as_deref().is_some_and(|kind| kind != "Opaque");
     special || secret.data.as_ref().is_some_and(|data| data.contains_key("oidc_uid"))
+}
+
+/// Whether a Secret that has a name of a service's does not say that it is the service's.
+pub(crate) fn is_somebody_elses(secret: &KubeSecret, service: &str) -> bool {
+    is_foreign(secret) || !belongs_to(&secret.metadata, service)
 }
 
 fn opaque(

@@ -45,6 +45,21 @@ impl Held {
     pub(super) fn is_overdue(&self) -> bool {
         self.since.elapsed() >= self.patience
     }
+
+    /// Fails once it is overdue. What was read before is not written over then: somebody else may
+    /// have begun to change it.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        if self.is_overdue() { Err(too_slow()) } else { Ok(()) }
+    }
+
+    /// When it was ours for that long.
+    pub(super) fn until(&self, long: Duration) -> Instant {
+        self.since + long
+    }
+}
+
+pub(super) fn too_slow() -> StoreError {
+    StoreError::Unavailable("the apiserver was too slow".to_owned())
 }
 
 /// How a Lease ended.

@@ -2,6 +2,7 @@
 //! ends a replacement, finishes a removal and cleans up after a crash; it only touches objects
 //! that carry the service's label, and only its caller's Lease allows it to.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +13,13 @@ use oscar_engine::ports::StoreError;
 
 use super::Shared;
 use super::journal::{Held, Release};
+use super::write::occupied;
 use crate::calls::Namespaced;
 use crate::layout::pod_template::build_pod_template;
 use crate::layout::record::{Keeping, read_service};
-use crate::layout::secrets::{build_credentials, build_environment, credentials_name, is_foreign, read_credentials};
+use crate::layout::secrets::{
+    build_credentials, build_environment, credentials_name, is_somebody_elses, read_credentials,
+};
 use crate::layout::{CHANGE, annotation, belongs_to};
 use crate::mirror::stamp_of;
 use crate::watch::Sink;
@@ -62,7 +66,7 @@ impl Shared {
             return Ok(false);
         }
         let held = self.journal.acquire(name, namespace).await?;
-        self.settle(namespace, name).await?;
+        self.settle(&held, namespace).await?;
         self.settle_abandoned(held).await?;
         Ok(true)
     }
@@ -77,65 +81,86 @@ impl Shared {
 
     pub(super) async fn settle_unsettled(&self, held: &Held) -> Result<(), StoreError> {
         for namespace in &held.unsettled {
-            self.settle(namespace, &held.service).await?;
+            self.settle(held, namespace).await?;
         }
         Ok(())
     }
 
-    pub(super) async fn settle(&self, namespace: &str, name: &str) -> Result<(), StoreError> {
-        Box::pin(self.settle_now(namespace, name)).await
+    pub(super) async fn settle(&self, held: &Held, namespace: &str) -> Result<(), StoreError> {
+        Box::pin(self.settle_now(held, namespace)).await
     }
 
-    async fn settle_now(&self, namespace: &str, name: &str) -> Result<(), StoreError> {
+    async fn settle_now(&self, held: &Held, namespace: &str) -> Result<(), StoreError> {
+        let name = held.service.as_str();
         let Some(record) = self.live_record(namespace, name).await? else {
             try_join3(
-                self.drop_companion::<PodTemplate>(namespace, name, name),
-                self.drop_companion::<KubeSecret>(namespace, name, name),
-                self.drop_companion::<KubeSecret>(namespace, &credentials_name(name), name),
+                self.drop_companion::<PodTemplate>(held, namespace, name),
+                self.drop_companion::<KubeSecret>(held, namespace, name),
+                self.drop_companion::<KubeSecret>(held, namespace, &credentials_name(name)),
             )
             .await?;
             return Ok(());
         };
         match Keeping::read(&record.metadata) {
             // Go OSCAR wrote last: its Secret is its own, ours is of the past.
-            Keeping::Upstream => self.drop_companion::<KubeSecret>(namespace, &credentials_name(name), name).await,
+            Keeping::Upstream => self.drop_companion::<KubeSecret>(held, namespace, &credentials_name(name)).await,
             Keeping::Nothing(change) => {
                 try_join3(
                     self.keep_template(&record, &change),
-                    self.drop_companion::<KubeSecret>(namespace, name, name),
-                    self.drop_companion::<KubeSecret>(namespace, &credentials_name(name), name),
+                    self.drop_companion::<KubeSecret>(held, namespace, name),
+                    self.drop_companion::<KubeSecret>(held, namespace, &credentials_name(name)),
                 )
                 .await?;
                 Ok(())
             }
             Keeping::Kept(change) => {
                 self.keep_template(&record, &change).await?;
-                self.keep_secrets(namespace, name, &change).await
+                self.keep_secrets(held, namespace, &change).await
             }
         }
     }
 
     /// The copy for pods follows what counts, and what counts loses what is of the past.
-    async fn keep_secrets(&self, namespace: &str, name: &str, change: &str) -> Result<(), StoreError> {
+    async fn keep_secrets(&self, held: &Held, namespace: &str, change: &str) -> Result<(), StoreError> {
+        let name = held.service.as_str();
         let credentials: Option<KubeSecret> = self.calls.get(namespace, &credentials_name(name)).await?;
         let Some(credentials) = credentials else { return Ok(()) };
+        // Whatever is there besides was there before anybody else could begin to add to it.
+        held.check()?;
         let Some(sensitive) = read_credentials(&credentials, change).map_err(StoreError::Broken)? else {
             return Ok(());
         };
         match build_environment(namespace, name, change, &sensitive) {
-            None => self.drop_companion::<KubeSecret>(namespace, name, name).await?,
+            None => self.drop_companion::<KubeSecret>(held, namespace, name).await?,
             Some(copy) => {
                 let known = self.calls.get_metadata::<KubeSecret>(namespace, name).await?;
                 if known.is_none_or(|known| annotation(&known.metadata, CHANGE) != Some(change)) {
-                    self.put_secret(copy).await?;
+                    self.put_unless_occupied(held, copy).await?;
                 }
             }
         }
         if credentials.data.is_some_and(|data| data.len() > 1) {
-            let only = build_credentials(namespace, name, change, &sensitive, std::collections::BTreeMap::default());
-            self.put_secret(only).await?;
+            let mut only = build_credentials(namespace, name, change, &sensitive, BTreeMap::default());
+            only.metadata.resource_version = credentials.metadata.resource_version;
+            return match self.calls.replace(&only).await {
+                // An answer of ours that was lost, or a manager that came after us: it tidies up.
+                Err(StoreError::Conflict | StoreError::NotFound) => Ok(()),
+                other => other.map(drop),
+            };
         }
         Ok(())
+    }
+
+    /// Somebody put a Secret of his own where the copy for pods was: it is his, and no reason why
+    /// the service could not be changed or removed any more.
+    async fn put_unless_occupied(&self, held: &Held, copy: KubeSecret) -> Result<(), StoreError> {
+        match self.put_secret(held, copy).await {
+            Err(StoreError::Occupied(cause)) => {
+                tracing::warn!(service = held.service, %cause, "pods of a service do not get its secrets");
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     async fn keep_template(&self, record: &ConfigMap, change: &str) -> Result<(), StoreError> {
@@ -149,15 +174,11 @@ impl Shared {
     }
 
     /// Deletes an object beside the record, if it is there and is the service's.
-    async fn drop_companion<K: Namespaced>(
-        &self,
-        namespace: &str,
-        name: &str,
-        service: &str,
-    ) -> Result<(), StoreError> {
+    async fn drop_companion<K: Namespaced>(&self, held: &Held, namespace: &str, name: &str) -> Result<(), StoreError> {
         for _ in 0..4 {
             let found = self.calls.get_metadata::<K>(namespace, name).await?;
-            let Some(found) = found.filter(|found| belongs_to(&found.metadata, service)) else { return Ok(()) };
+            let Some(found) = found.filter(|found| belongs_to(&found.metadata, &held.service)) else { return Ok(()) };
+            held.check()?;
             match self.calls.delete::<K>(namespace, name, &stamp_of(&found.metadata)).await {
                 Err(StoreError::Conflict) => {}
                 Ok(()) | Err(StoreError::NotFound) => return Ok(()),
@@ -168,9 +189,10 @@ impl Shared {
     }
 
     /// Creates the Secret or takes over what a former life of the service left.
-    pub(super) async fn put_secret(&self, mut secret: KubeSecret) -> Result<(), StoreError> {
+    pub(super) async fn put_secret(&self, held: &Held, mut secret: KubeSecret) -> Result<(), StoreError> {
         let (namespace, name) = place(&secret.metadata);
         for _ in 0..4 {
+            held.check()?;
             secret.metadata.resource_version = None;
             match self.calls.create(&secret).await {
                 Err(StoreError::AlreadyExists) => {}
@@ -178,9 +200,10 @@ impl Shared {
             }
             let found: Option<KubeSecret> = self.calls.get(&namespace, &name).await?;
             let Some(found) = found else { continue };
-            if is_foreign(&found) {
-                return Err(StoreError::AlreadyExists);
+            if is_somebody_elses(&found, &held.service) {
+                return Err(occupied(&namespace, &name, &held.service));
             }
+            held.check()?;
             secret.metadata.resource_version = found.metadata.resource_version;
             match self.calls.replace(&secret).await {
                 Err(StoreError::Conflict | StoreError::NotFound) => {}

@@ -12,11 +12,11 @@ use oscar_model::service::{Sensitive, Service};
 use uuid::Uuid;
 
 use super::Shared;
-use super::journal::{Held, Release};
+use super::journal::{Held, Release, too_slow};
 use crate::index::{Found, Writing};
 use crate::layout::pod_template::build_pod_template;
 use crate::layout::record::{Keeping, Row, build_record, read_service, revision};
-use crate::layout::secrets::{build_credentials, build_environment, credentials_name, is_foreign};
+use crate::layout::secrets::{build_credentials, build_environment, credentials_name, is_foreign, is_somebody_elses};
 use crate::layout::{SERVICE_LABEL, texts};
 use crate::mirror::{key_of, stamp_of};
 use crate::shelf::Key;
@@ -52,7 +52,7 @@ impl Shared {
         let held = self.journal.acquire(name, &service.namespace).await?;
         let writing = self.index.writing();
         let work = self.create_held(&held, &service, &sensitive, &change, &record);
-        let made = self.limited(Box::pin(work)).await;
+        let made = self.limited(&held, Box::pin(work)).await;
         let made = self.conclude_create(held, &service.namespace, made).await?;
         shown(writing, &made)
     }
@@ -66,24 +66,26 @@ impl Shared {
         record: &ConfigMap,
     ) -> Result<ConfigMap, Failed> {
         let (namespace, name) = (service.namespace.as_str(), service.name().as_str());
-        self.settle_unsettled(held).await?;
+        self.settle_unsettled(held).await.map_err(Failed::InDoubt)?;
         let selector = format!("{SERVICE_LABEL}={name}");
-        if !self.calls.list::<ConfigMap>("", &selector).await?.is_empty() {
+        let taken = self.calls.list::<ConfigMap>("", &selector).await.map_err(Failed::Untouched)?;
+        if !taken.is_empty() {
             return Err(Failed::Untouched(StoreError::AlreadyExists));
         }
+        self.check_vacant(namespace, name, sensitive, &Keeping::Nothing(String::new()))
+            .await
+            .map_err(Failed::Untouched)?;
         if let Keeping::Kept(_) = Keeping::read(&record.metadata) {
-            self.put_secret(build_credentials(namespace, name, change, sensitive, BTreeMap::new())).await?;
+            self.put_secret(held, build_credentials(namespace, name, change, sensitive, BTreeMap::new())).await?;
         }
         if let Some(copy) = build_environment(namespace, name, change, sensitive) {
-            self.put_secret(copy).await?;
+            self.put_secret(held, copy).await?;
         }
         self.put_template(build_pod_template(service, change)).await.map_err(|error| match error {
             StoreError::NotFound => StoreError::Unavailable(format!("the namespace '{namespace}' does not exist")),
             other => other,
         })?;
-        if held.is_overdue() {
-            return Err(StoreError::Unavailable("the apiserver was too slow".to_owned()).into());
-        }
+        held.check()?;
         let written = self.calls.create(record).await;
         self.made_sure(written, namespace, name, change).await
     }
@@ -154,13 +156,9 @@ impl Shared {
             return Err(StoreError::Broken(cause));
         }
         service.namespace.clone_from(&key.namespace);
-        let live = self.live_record(&key.namespace, &name).await?.ok_or(StoreError::NotFound)?;
-        if revision(&live.metadata) != *expected {
-            return Err(StoreError::Conflict);
-        }
         let held = self.journal.acquire(&name, &key.namespace).await?;
         let writing = self.index.writing();
-        let made = self.limited(Box::pin(self.replace_held(&held, &service, &sensitive, live))).await;
+        let made = self.limited(&held, Box::pin(self.replace_held(&held, &service, &sensitive, expected))).await;
         let stored = match &made {
             Ok(record) => Some(shown(writing, record)),
             Err(_) => None,
@@ -169,43 +167,113 @@ impl Shared {
         stored.unwrap_or_else(|| shown(self.index.writing(), &made))
     }
 
+    /// What is replaced is read while the name is ours: whoever held it before may have moved the
+    /// record on, and the values of his change are not ours to drop.
     async fn replace_held(
         &self,
         held: &Held,
         service: &Service,
         sensitive: &Sensitive,
-        live: ConfigMap,
+        expected: &Revision,
     ) -> Result<ConfigMap, Failed> {
         let (namespace, name) = (service.namespace.as_str(), service.name().as_str());
-        self.settle_unsettled(held).await?;
+        self.settle_unsettled(held).await.map_err(Failed::InDoubt)?;
+        let live = self.expected_record(namespace, name, |live| revision(&live.metadata) == *expected).await?;
         let change = Uuid::new_v4().to_string();
         let keeping = Keeping::of(&change, sensitive);
         let mut record = build_record(service, &keeping);
-        read_service(&record).map_err(StoreError::Broken)?;
+        read_service(&record).map_err(|cause| Failed::Untouched(StoreError::Broken(cause)))?;
         carry_over(&mut record, live.metadata.clone());
         let before = Keeping::read(&live.metadata);
+        self.check_vacant(namespace, name, sensitive, &before).await.map_err(Failed::Untouched)?;
         if before == Keeping::Upstream {
             self.adopt_secret(namespace, name).await?;
         }
         if let Keeping::Kept(_) = keeping {
-            let others = self.kept_values(namespace, name, &before).await?;
-            self.put_secret(build_credentials(namespace, name, &change, sensitive, others)).await?;
+            self.add_values(held, service, sensitive, &change).await?;
         }
+        held.check()?;
         let written = self.calls.replace(&record).await;
         self.made_sure(written, namespace, name, &change).await
     }
 
-    /// The values of the change that the record still points at.
-    async fn kept_values(
+    /// The record as it is now, if it is the one that is meant. If it is not, the next read of this
+    /// manager shows what it is: whoever is told of a conflict reads again, and the watch may be
+    /// behind.
+    async fn expected_record(
         &self,
         namespace: &str,
         name: &str,
+        is_meant: impl FnOnce(&ConfigMap) -> bool,
+    ) -> Result<ConfigMap, Failed> {
+        let seen = self.index.writing();
+        let live = self.live_record(namespace, name).await.map_err(Failed::Untouched)?;
+        let live = live.ok_or(Failed::Untouched(StoreError::NotFound))?;
+        if is_meant(&live) {
+            return Ok(live);
+        }
+        seen.wrote(&live);
+        Err(Failed::Untouched(StoreError::Conflict))
+    }
+
+    /// Refuses before anything is written when a Secret that the change needs is somebody else's.
+    async fn check_vacant(
+        &self,
+        namespace: &str,
+        name: &str,
+        sensitive: &Sensitive,
         before: &Keeping,
-    ) -> Result<BTreeMap<String, k8s_openapi::ByteString>, StoreError> {
-        let Keeping::Kept(change) = before else { return Ok(BTreeMap::new()) };
-        let secret: Option<KubeSecret> = self.calls.get(namespace, &credentials_name(name)).await?;
-        let kept = secret.and_then(|secret| secret.data).and_then(|mut data| data.remove(change));
-        Ok(kept.map(|value| (change.clone(), value)).into_iter().collect())
+    ) -> Result<(), StoreError> {
+        let Sensitive { environment, cluster_passwords } = sensitive;
+        let mut needed = Vec::new();
+        if !environment.is_empty() {
+            needed.push(name.to_owned());
+        }
+        if !environment.is_empty() || !cluster_passwords.is_empty() {
+            needed.push(credentials_name(name));
+        }
+        for secret in needed {
+            let found: Option<KubeSecret> = self.calls.get(namespace, &secret).await?;
+            // Go OSCAR puts no label on the Secret of a service.
+            let goes_with_upstream = |found: &KubeSecret| *before == Keeping::Upstream && !is_foreign(found);
+            if found.is_some_and(|found| is_somebody_elses(&found, name) && !goes_with_upstream(&found)) {
+                return Err(occupied(namespace, &secret, name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the values of a change beside all that are there: which of them are of the past is
+    /// decided when the record has moved.
+    async fn add_values(
+        &self,
+        held: &Held,
+        service: &Service,
+        sensitive: &Sensitive,
+        change: &str,
+    ) -> Result<(), StoreError> {
+        let (namespace, name) = (service.namespace.as_str(), service.name().as_str());
+        for _ in 0..4 {
+            let found: Option<KubeSecret> = self.calls.get(namespace, &credentials_name(name)).await?;
+            let (values, version) = match found {
+                Some(found) if is_somebody_elses(&found, name) => {
+                    return Err(occupied(namespace, &credentials_name(name), name));
+                }
+                Some(found) => (found.data.unwrap_or_default(), found.metadata.resource_version),
+                None => (BTreeMap::new(), None),
+            };
+            held.check()?;
+            let mut secret = build_credentials(namespace, name, change, sensitive, values);
+            secret.metadata.resource_version.clone_from(&version);
+            let written =
+                if version.is_some() { self.calls.replace(&secret).await } else { self.calls.create(&secret).await };
+            match written {
+                // It came, went or changed in between; or an answer of ours was lost.
+                Err(StoreError::Conflict | StoreError::AlreadyExists | StoreError::NotFound) => {}
+                other => return other.map(drop),
+            }
+        }
+        Err(StoreError::Unavailable(format!("Secret {namespace}/{} keeps changing", credentials_name(name))))
     }
 
     /// Marks the Secret of a service that Go OSCAR made as the service's, so that whatever
@@ -228,21 +296,20 @@ impl Shared {
         let name = name.as_str();
         let _turn = self.names.turn(name).await;
         let (key, _) = self.locate(name).await?;
-        let live = self.live_record(&key.namespace, name).await?.ok_or(StoreError::NotFound)?;
-        // What cannot be read has no revision that anybody could have been told.
-        let readable = read_service(&live).is_ok();
-        let expected = expected.filter(|_| readable);
-        if expected.is_some_and(|expected| revision(&live.metadata) != *expected) {
-            return Err(StoreError::Conflict);
-        }
         let held = self.journal.acquire(name, &key.namespace).await?;
-        let made = self.limited(Box::pin(self.remove_held(&held, &key, live, expected.is_some()))).await;
+        let made = self.limited(&held, Box::pin(self.remove_held(&held, &key, expected))).await;
         self.conclude(held, &key.namespace, made).await
     }
 
-    async fn remove_held(&self, held: &Held, key: &Key, live: ConfigMap, exactly: bool) -> Result<(), Failed> {
+    async fn remove_held(&self, held: &Held, key: &Key, expected: Option<&Revision>) -> Result<(), Failed> {
         let (namespace, name) = (key.namespace.as_str(), key.name.as_str());
-        self.settle_unsettled(held).await?;
+        self.settle_unsettled(held).await.map_err(Failed::InDoubt)?;
+        // What cannot be read has no revision that anybody could have been told.
+        let is_meant = |live: &ConfigMap| {
+            expected.is_none_or(|expected| read_service(live).is_err() || revision(&live.metadata) == *expected)
+        };
+        let live = self.expected_record(namespace, name, is_meant).await?;
+        let exactly = expected.is_some() && read_service(&live).is_ok();
         if Keeping::read(&live.metadata) == Keeping::Upstream {
             self.adopt_secret(namespace, name).await?;
         }
@@ -271,8 +338,8 @@ impl Shared {
     async fn conclude<T>(&self, held: Held, namespace: &str, made: Result<T, Failed>) -> Result<T, StoreError> {
         let name = held.service.clone();
         let (outcome, settled) = match made {
-            Ok(value) => (Ok(value), self.settle(namespace, &name).await),
-            Err(Failed::Halfway(error)) => (Err(error), self.settle(namespace, &name).await),
+            Ok(value) => (Ok(value), self.settle(&held, namespace).await),
+            Err(Failed::Halfway(error)) => (Err(error), self.settle(&held, namespace).await),
             Err(Failed::Untouched(error)) => (Err(error), Ok(())),
             Err(Failed::InDoubt(error)) => return Err(error),
         };
@@ -298,11 +365,22 @@ impl Shared {
         Ok((key_of(&record.metadata), crate::layout::record::read_record(&record)))
     }
 
-    async fn limited<T>(&self, work: Pin<Box<impl Future<Output = Result<T, Failed>>>>) -> Result<T, Failed> {
-        let too_slow = || StoreError::Unavailable("the apiserver was too slow".to_owned());
-        let outcome = tokio::time::timeout(self.limit, work).await;
+    async fn limited<T>(
+        &self,
+        held: &Held,
+        work: Pin<Box<impl Future<Output = Result<T, Failed>>>>,
+    ) -> Result<T, Failed> {
+        let outcome = tokio::time::timeout_at(held.until(self.limit), work).await;
         outcome.unwrap_or_else(|_| Err(Failed::InDoubt(too_slow())))
     }
+}
+
+/// What stands where a Secret of the service would.
+pub(super) fn occupied(namespace: &str, secret: &str, service: &str) -> StoreError {
+    StoreError::Occupied(format!(
+        "the Secret {namespace}/{secret} does not belong to service '{service}'; remove that Secret, or name the service \
+         differently"
+    ))
 }
 
 /// Puts what was stored where the next read finds it.

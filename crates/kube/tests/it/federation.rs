@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::future::join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Api, DeleteParams, ListParams};
@@ -15,10 +16,14 @@ use oscar_model::federation::record::{AuditRecord, Former};
 use oscar_model::identity::Owner;
 use oscar_testkit::{Apiserver, require};
 
-use crate::support::{Fate, Faults, admin, eventually, is_watch, name, options, ready, world};
+use crate::support::{Fate, Faults, admin, eventually, in_charge, is_watch, name, options, ready, world};
 
 async fn quick(cluster: &Apiserver, test: &str) -> Options {
     Options { lease_duration: Duration::from_secs(2), ..options(cluster, test).await }
+}
+
+fn is_not_in_charge(outcome: &Result<(), StoreError>) -> bool {
+    matches!(outcome, Err(StoreError::Unavailable(why)) if why.contains("another manager of this cluster"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,53 +33,108 @@ async fn whoever_lost_the_lease_changes_nothing_that_its_successor_wrote() {
     let (one, two) = (world(cluster, &options).await, world(cluster, &options).await);
     let (first, second) = (one.lease(), two.lease());
     assert_eq!((first.epoch(), first.holds()), (0, false));
-    assert_eq!(first.acquire().await, Ok(true));
-    assert_eq!((first.epoch(), first.holds()), (1, true));
+    let charge = in_charge(&one).await;
+    assert_eq!(first.epoch(), 1);
     assert_eq!(second.tick_hold().await, Ok(false), "there is one");
     assert_eq!(second.renew().await, Ok(false), "nobody renews what is not his");
-    assert_eq!(first.tick_hold().await, Ok(true));
 
-    let (kept, taken) = (mk_operation("kept", 1), mk_operation("taken", 2));
+    let operation = mk_operation("taken", 2);
     let federation = mk_federation("fed", "fence-a");
-    for operation in [&kept, &taken] {
-        one.journal().put_operation(operation).await.expect("put");
-    }
+    one.journal().put_operation(&operation).await.expect("put");
     one.journal().put_federation(&federation).await.expect("put");
     // The first falls silent, and the second has watched long enough.
-    let took = eventually("the second takes over", async || second.tick_hold().await.expect("asked").then_some(()));
-    took.await;
+    drop(charge);
+    let charge = in_charge(&two).await;
     assert!(!first.holds(), "it knew by its own clock before anybody took over");
     assert_eq!(second.epoch(), 2);
-    two.journal().put_operation(&taken).await.expect("put");
-    two.journal().put_federation(&federation).await.expect("put");
 
-    let refused = Err(StoreError::Conflict);
-    assert_eq!(one.journal().put_operation(&taken).await, refused, "a write of the former holder");
-    assert_eq!(one.journal().remove_operation("taken").await, refused);
-    assert_eq!(one.journal().put_federation(&federation).await, refused);
-    assert_eq!(one.journal().remove_federation("fed", &name("fence-a")).await, refused);
-    one.journal().put_operation(&kept).await.expect("what the successor did not touch");
-    assert_eq!(two.journal().operations().await, Ok(vec![kept, taken]));
+    let journal = one.journal();
+    let outcomes = join_all([
+        journal.put_operation(&operation),
+        journal.remove_operation("taken"),
+        journal.put_federation(&federation),
+        journal.remove_federation("fed", &name("fence-a")),
+    ])
+    .await;
+    assert!(outcomes.iter().all(is_not_in_charge), "{outcomes:?}");
+    assert_eq!(two.journal().operations().await, Ok(vec![operation.clone()]));
     assert_eq!(first.renew().await, Ok(false));
+    two.journal().put_operation(&operation).await.expect("put");
 
+    drop(charge);
     second.release().await.expect("let go");
     assert!(!second.holds());
     assert_eq!(first.acquire().await, Ok(true), "nobody has to wait for what was let go");
     assert_eq!(first.epoch(), 3);
-    one.journal().remove_operation("taken").await.expect("it is the holder again");
 
     // The count survives somebody who deletes the Lease.
+    let charge = in_charge(&one).await;
+    one.journal().put_operation(&operation).await.expect("put");
+    drop(charge);
     let leases: Api<Lease> = Api::namespaced(admin(cluster).await, &options.namespace);
-    one.journal().put_federation(&federation).await.expect("put");
     leases.delete("oscar-manager", &DeleteParams::default()).await.expect("deleted");
     assert_eq!(first.renew().await, Ok(false));
     assert_eq!(second.acquire().await, Ok(true));
     assert_eq!(second.epoch(), 4, "above every number in the journal");
-    assert_eq!(one.journal().put_federation(&federation).await, Ok(()), "until the successor writes it");
-    two.journal().put_federation(&federation).await.expect("put");
-    assert_eq!(one.journal().put_federation(&federation).await, Err(StoreError::Conflict));
     second.release().await.expect("let go");
     leases.delete("oscar-manager", &DeleteParams::default()).await.expect("deleted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_read_before_another_manager_wrote_is_not_written_over_it() {
+    let cluster = require!(Apiserver::shared());
+    let options = quick(cluster, "stale").await;
+    let (one, two) = (world(cluster, &options).await, world(cluster, &options).await);
+    let charge = in_charge(&one).await;
+    let first = mk_federation("fed", "stale-a");
+    one.journal().put_federation(&first).await.expect("put");
+    assert_eq!(one.journal().federation(&name("stale-a")).await, Ok(Some(first.clone())));
+    drop(charge);
+
+    // A roll-out, and back.
+    let charge = in_charge(&two).await;
+    let mut theirs = two.journal().federation(&name("stale-a")).await.expect("readable").expect("there");
+    theirs.owner = mk_owner("stale-them");
+    two.journal().put_federation(&theirs).await.expect("put");
+    drop(charge);
+    let charge = in_charge(&one).await;
+    let mut ours = first.clone();
+    ours.owner = mk_owner("stale-us");
+    assert_eq!(one.journal().put_federation(&ours).await, Err(StoreError::Conflict), "it was read before theirs");
+    assert_eq!(one.journal().federation(&name("stale-a")).await, Ok(Some(theirs.clone())), "nothing is lost");
+    one.journal().put_federation(&ours).await.expect("now it knows what it writes over");
+    one.journal().put_federation(&first).await.expect("and what it wrote itself");
+    drop(charge);
+
+    // What the other removed does not come back either.
+    let charge = in_charge(&two).await;
+    two.journal().remove_federation("fed", &name("stale-a")).await.expect("removed");
+    drop(charge);
+    let _charge = in_charge(&one).await;
+    assert_eq!(one.journal().put_federation(&ours).await, Err(StoreError::Conflict));
+    assert_eq!(one.journal().federations().await, Ok(vec![]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manager_that_is_rolled_out_waits_until_the_old_one_lets_go() {
+    let cluster = require!(Apiserver::shared());
+    let options = quick(cluster, "rolled").await;
+    let (old, new) = (world(cluster, &options).await, world(cluster, &options).await);
+    let charge = in_charge(&old).await;
+    let lease = new.lease();
+    let trying = tokio::spawn(async move { lease.hold_forever().await });
+    let operation = mk_operation("rolled", 1);
+    let refused = new.journal().put_operation(&operation).await;
+    assert!(is_not_in_charge(&refused), "{refused:?}");
+    assert_eq!(new.journal().operations().await, Ok(vec![]), "everybody may read");
+
+    let journal = new.journal();
+    let waiting = tokio::spawn(async move { journal.put_operation(&mk_operation("rolled", 1)).await });
+    drop(charge);
+    old.lease().release().await.expect("let go");
+    waiting.await.expect("no panic").expect("it is the one now");
+    assert_eq!(old.journal().operations().await, Ok(vec![operation]));
+    trying.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,7 +150,7 @@ async fn of_many_managers_one_holds_the_lease() {
             let lease = world.lease();
             async move { lease.acquire().await }
         });
-        let won: Vec<_> = futures::future::join_all(tries).await;
+        let won: Vec<_> = join_all(tries).await;
         let winners = worlds.iter().filter(|world| world.lease().holds()).count();
         assert_eq!(winners, 1, "{won:?}");
         let winner = worlds.iter().find(|world| world.lease().holds()).expect("one").lease();
@@ -109,6 +169,7 @@ async fn of_many_managers_one_holds_the_lease() {
 async fn what_is_too_large_is_refused_with_its_size() {
     let cluster = require!(Apiserver::shared());
     let world = world(cluster, &options(cluster, "large").await).await;
+    let _charge = in_charge(&world).await;
     let mut large = mk_operation("large", 1);
     if let Some(definition) = &mut large.steps[0].definition {
         definition.script = "x".repeat(950 * 1024);
@@ -157,7 +218,8 @@ impl Loss {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_gets_lost_leaves_nothing_that_a_repetition_does_not_mend() {
     let cluster = require!(Apiserver::shared());
-    let options = options(cluster, "lost").await;
+    // So long that no call is made for it while calls are counted.
+    let options = Options { lease_duration: Duration::from_mins(10), ..options(cluster, "lost").await };
     let owner = mk_owner("lost-alice");
     let home = world(cluster, &options).await.users().ensure(&owner, "").await.expect("a home").namespace;
     for fate in [Fate::LostBefore, Fate::LostAfter] {
@@ -165,6 +227,7 @@ async fn a_call_that_gets_lost_leaves_nothing_that_a_repetition_does_not_mend() 
             let loss = Loss::new();
             let world = loss.world(cluster, &options, fate).await;
             let (vault, journal) = (world.vault(), world.journal());
+            assert_eq!(world.lease().acquire().await, Ok(true));
             let mut grant = mk_grant(&mk_grant_id(&format!("lost-{nth}")), &owner, &home);
             let what = format!("call {nth}, {fate:?}");
 
@@ -189,6 +252,7 @@ async fn a_call_that_gets_lost_leaves_nothing_that_a_repetition_does_not_mend() 
             let _ = loss.during(nth, journal.remove_operation(&operation.id)).await;
             journal.remove_operation(&operation.id).await.expect("a repetition works");
             assert_eq!(journal.operations().await, Ok(vec![]), "{what}");
+            world.lease().release().await.expect("let go");
         }
     }
     let secrets: Api<Secret> = Api::namespaced(admin(cluster).await, &home);
@@ -276,7 +340,7 @@ async fn what_federations_need_survives_a_restart_of_the_apiserver() {
     let (service, sensitive) = mk_secretive("again-a", &Owner::Admin);
     let former = Former { name: name("again-a"), label: "op".to_owned(), service: Some((service, sensitive)) };
     let grant = mk_grant(&mk_grant_id("again"), &Owner::Admin, &options.services_namespace);
-    assert_eq!(world.lease().acquire().await, Ok(true));
+    let charge = in_charge(&world).await;
     world.journal().put_operation(&operation).await.expect("put");
     world.journal().put_federation(&federation).await.expect("put");
     world.journal().keep_former(&former).await.expect("kept");
@@ -299,7 +363,8 @@ async fn what_federations_need_survives_a_restart_of_the_apiserver() {
     assert_eq!(world.journal().former(&name("again-a"), "op").await, Ok(Some(former)));
     assert_eq!(world.vault().grants().await, Ok(vec![grant]));
     assert_eq!(world.audit().recent(9).await, Ok(vec![mk_record(2), mk_record(1)]), "what waited is written later");
-    assert_eq!(world.lease().tick_hold().await, Ok(true));
+    drop(charge);
+    let _charge = in_charge(&world).await;
     assert_eq!(world.lease().epoch(), 1, "nobody else was the holder meanwhile");
     world.journal().put_operation(&operation).await.expect("it goes on");
 }
@@ -327,9 +392,18 @@ async fn two_managers_do_not_work_with_one_refresh_token_at_once() {
         work.await.expect("nobody met another");
     }
     let other = one.vault().claim("other").await.expect("claimed");
+    drop(other);
+    // Whoever works longer than others wait is not disturbed, and neither is the next one.
+    let long = one.vault().claim("long").await.expect("claimed");
+    let refused = two.vault().claim("long").await.map(drop);
+    assert!(matches!(&refused, Err(StoreError::Unavailable(why)) if why.contains("another manager")), "{refused:?}");
+    drop(long);
+    let next = two.vault().claim("long").await.expect("it was given back");
+    // A manager that is no more renews nothing.
     std::mem::forget(one.vault().claim("left").await.expect("claimed"));
+    drop(one);
     let taken = two.vault().claim("left").await.expect("what its holder left is taken over");
-    drop((other, taken));
+    drop((next, taken));
     let leases: Api<Lease> = Api::namespaced(admin(cluster).await, &options.namespace);
     eventually("nothing is left", async || {
         leases.list(&ListParams::default()).await.expect("listed").items.is_empty().then_some(())

@@ -10,7 +10,7 @@ use oscar_engine::testing::make::{mk_owner, mk_secretive};
 use oscar_testkit::{Apiserver, require};
 use serde_json::json;
 
-use crate::support::{admin, apply, config, kubectl, name, options, world};
+use crate::support::{admin, apply, config, in_charge, kubectl, name, options, world};
 
 /// Whether an account may do something to Secrets.
 async fn may(client: &kube::Client, account: &str, verb: &str, namespace: &str, secret: &str) -> bool {
@@ -38,6 +38,7 @@ async fn the_accounts_of_services_cannot_read_refresh_tokens() {
     let home = world.users().ensure(&owner, "Alice").await.expect("a home").namespace;
     let grant = mk_grant(&mk_grant_id("rights-and-duties"), &owner, &home);
     world.vault().put_grant(&grant).await.expect("put");
+    let _charge = in_charge(&world).await;
     world.journal().put_operation(&mk_operation("op", 1)).await.expect("put");
     let token = format!("{}.refresh-token", &grant.id[..32]);
 
@@ -88,6 +89,7 @@ async fn no_object_but_its_own_secret_holds_or_names_a_refresh_token() {
     let mut grant = mk_grant(&mk_grant_id("names"), &owner, &home);
     grant.holders = [name("names-a")].into();
     world.vault().put_grant(&grant).await.expect("put");
+    let _charge = in_charge(&world).await;
     world.journal().put_federation(&mk_federation("names", "names-a")).await.expect("put");
 
     let client = admin(cluster).await;
@@ -127,6 +129,7 @@ async fn the_audit_policy_tells_who_read_a_token_and_never_what_it_is() {
     let grant = mk_grant(&mk_grant_id("seen"), &oscar_model::identity::Owner::Admin, &options.services_namespace);
     world.vault().put_grant(&grant).await.expect("put");
     world.vault().grant(&grant.id).await.expect("read").expect("there");
+    let _charge = in_charge(&world).await;
     world.journal().put_operation(&mk_operation("op", 1)).await.expect("put");
 
     let text = std::fs::read_to_string(log).expect("a log");

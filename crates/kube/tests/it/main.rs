@@ -14,6 +14,7 @@ mod managers;
 mod refused;
 mod restart;
 mod settings;
+mod strangers;
 mod support;
 mod throttled;
 mod upstream;

@@ -82,6 +82,22 @@ pub(crate) async fn ready(world: KubeWorld) -> KubeWorld {
     world
 }
 
+/// A manager that looks after federations for as long as this lives, and then falls silent.
+pub(crate) struct Charge(tokio::task::JoinHandle<()>);
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+pub(crate) async fn in_charge(world: &KubeWorld) -> Charge {
+    let lease = world.lease();
+    let charge = Charge(tokio::spawn(async move { lease.hold_forever().await }));
+    eventually("it is in charge", async || world.lease().holds().then_some(())).await;
+    charge
+}
+
 /// A service in the home of its owner.
 pub(crate) async fn at_home(users: &dyn Users, name: &str, owner: &Owner) -> Service {
     let mut service = mk_service(name, owner);

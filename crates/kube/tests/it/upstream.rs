@@ -170,8 +170,9 @@ async fn a_secret_that_is_somebody_elses_is_not_taken() {
     let (mut service, sensitive) = oscar_engine::testing::make::mk_secretive("theirs-a", &Owner::Admin);
     service.namespace.clone_from(&options.services_namespace);
     let refused = world.services().create(service.clone(), sensitive).await;
-    assert_eq!(refused, Err(StoreError::AlreadyExists));
-    assert_eq!(secret_names(&client, namespace).await, ["theirs-a"], "and what was made beside it is undone");
+    let Err(StoreError::Occupied(cause)) = refused else { panic!("{refused:?}") };
+    assert!(cause.contains(&format!("Secret {namespace}/theirs-a ")), "{cause}");
+    assert_eq!(secret_names(&client, namespace).await, ["theirs-a"], "and nothing was made beside it");
     let kept = secrets.get("theirs-a").await.expect("there");
     assert!(kept.data.is_some_and(|data| data.contains_key("secretKey")));
 
@@ -186,4 +187,52 @@ async fn a_secret_that_is_somebody_elses_is_not_taken() {
     assert_eq!(refused, Err(StoreError::AlreadyExists));
     assert!(records.get("theirs-b").await.expect("there").data.is_some_and(|data| data.contains_key("mine")));
     assert_eq!(secret_names(&client, namespace).await, ["theirs-a"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_of_somebody_else_keeps_no_service_from_being_changed_or_removed() {
+    let cluster = require!(Apiserver::shared());
+    let options = options(cluster, "between").await;
+    let client = admin(cluster).await;
+    let world = world(cluster, &options).await;
+    let store = world.services();
+    let namespace = options.services_namespace.as_str();
+    let secrets: Api<KubeSecret> = Api::namespaced(client.clone(), namespace);
+    let foreign = [
+        ("keys", "between-a", json!({"stringData": {"oidc_uid": "u", "mine": "x"}})),
+        ("plain", "between-b", json!({"stringData": {"mine": "x"}})),
+        ("special", "between-c", json!({"type": "example.org/own", "stringData": {"mine": "x"}})),
+        ("beside", "between-d.credentials", json!({"stringData": {"mine": "x"}})),
+    ];
+    for (what, secret, mut object) in foreign {
+        let text = secret.split('.').next().expect("a name");
+        let (mut service, sensitive) = oscar_engine::testing::make::mk_secretive(text, &Owner::Admin);
+        service.namespace.clone_from(&options.services_namespace);
+        let made = store.create(service.clone(), Sensitive::default()).await.expect("created without secrets");
+        object["metadata"] = json!({"name": secret});
+        let object: KubeSecret = serde_json::from_value(object).expect("a Secret");
+        secrets.create(&PostParams::default(), &object).await.expect("planted");
+
+        let refused = store.replace(service.clone(), sensitive.clone(), &made.revision).await;
+        let Err(StoreError::Occupied(cause)) = refused else { panic!("{what}: {refused:?}") };
+        assert!(cause.contains(&format!("Secret {namespace}/{secret} ")), "{what}: {cause}");
+        assert_eq!(store.get(&name(text)).await, Ok(Some(made.clone())), "{what}: nothing was changed");
+        service.definition.image = "another".to_owned();
+        let changed = store.replace(service.clone(), Sensitive::default(), &made.revision).await;
+        let changed = changed.expect("what needs no Secret can be changed");
+        store.remove(&name(text), Some(&changed.revision)).await.expect("and it can be removed");
+
+        // Somebody replaces a Secret that the service had.
+        secrets.delete(secret, &kube::api::DeleteParams::default()).await.expect("deleted");
+        let made = store.create(service.clone(), sensitive.clone()).await.expect("created with secrets");
+        secrets.delete(secret, &kube::api::DeleteParams::default()).await.expect("deleted");
+        secrets.create(&PostParams::default(), &object).await.expect("planted");
+        let refused = store.replace(service, sensitive, &made.revision).await;
+        assert!(matches!(refused, Err(StoreError::Occupied(_))), "{what}: {refused:?}");
+        store.remove(&name(text), None).await.expect("it can be removed all the same");
+        world.tick_settle().await.expect("and nothing is unsettled");
+        assert_eq!(labelled::<KubeSecret>(&client, text).await, Vec::<String>::new(), "{what}");
+        let kept = secrets.get(secret).await.expect("it is still there").data.expect("with what it holds");
+        assert!(kept.contains_key("mine"), "{what}");
+    }
 }

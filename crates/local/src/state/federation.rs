@@ -12,6 +12,7 @@ use oscar_engine::ports::audit::Audit;
 use oscar_engine::ports::journal::Journal;
 use oscar_engine::ports::vault::Vault;
 use oscar_model::federation::record::{AuditRecord, FederationRecord, Fence, Former, Grant, Operation, Seconds};
+use oscar_model::identity::Owner;
 use oscar_model::name::ServiceName;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
@@ -192,6 +193,16 @@ impl Journal for LocalStore {
         Ok(None)
     }
 
+    async fn federation_with_id(
+        &self,
+        federation_id: &str,
+        service: &ServiceName,
+    ) -> Result<Option<FederationRecord>, StoreError> {
+        let sql = "SELECT federation_id, service, sealed FROM federations WHERE federation_id = ?1 AND service = ?2";
+        let record: Option<FederationRecord> = self.one(&FEDERATIONS, sql, &[federation_id, service.as_str()]).await?;
+        Ok(record.filter(|record| record.deleted.is_none()))
+    }
+
     async fn federations(&self) -> Result<Vec<FederationRecord>, StoreError> {
         self.all(&FEDERATIONS).await
     }
@@ -227,6 +238,11 @@ impl Journal for LocalStore {
         let rows = self.select(sql, vec![service.to_string()]).await?;
         // One that cannot be read may be the one that counts.
         rows.iter().map(|row| self.unseal(&FENCES, row)).collect()
+    }
+
+    async fn fences_of(&self, owner: &Owner) -> Result<Vec<Fence>, StoreError> {
+        let standing: Vec<Fence> = self.all(&FENCES).await?;
+        Ok(standing.into_iter().filter(|fence| fence.owner == *owner).collect())
     }
 
     async fn forget_fences(&self, before: Seconds) -> Result<(), StoreError> {

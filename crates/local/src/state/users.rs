@@ -22,6 +22,13 @@ impl Users for LocalStore {
         let (owner, display_name) = (owner.as_str().to_owned(), display_name.to_owned());
         self.submit(Settle { owner, display_name, candidates }).await
     }
+
+    async fn look(&self, owner: &Owner) -> Result<Home, StoreError> {
+        let index = self.index();
+        let free_or_own = |namespace: &String| index.homes.get(namespace).is_none_or(|holder| holder == owner.as_str());
+        let namespace = candidates(owner, &self.namespace).into_iter().find(free_or_own);
+        namespace.map(|namespace| Home { namespace }).ok_or(StoreError::Conflict)
+    }
 }
 
 /// Gives an owner the first candidate that is nobody else's.

@@ -217,6 +217,7 @@ fn obstacle_code(obstacles: &[MemberOutcome]) -> Code {
 fn store_code(error: &StoreError) -> Code {
     match error {
         StoreError::Full(_) => Code::StoreFull,
+        StoreError::Occupied(_) => Code::ServiceExists,
         StoreError::Forbidden(_) => Code::StoreForbidden,
         // A conflict here is another manager's: during a roll-out two share what is remembered.
         StoreError::Unavailable(_) | StoreError::Conflict => Code::StoreUnavailable,

@@ -76,3 +76,48 @@ async fn each_user_of_an_isolated_service_works_in_his_own_bucket() {
     }
     assert!(alice.presign(&bob.bucket, "out/same-name", "download").await.is_ok(), "the service is hers");
 }
+
+#[tokio::test]
+async fn a_stranger_learns_nothing_of_buckets_from_a_service_that_is_not_his() {
+    let dex = require!(Dex::start(&DexConfig::default()));
+    let scene = Scene::start(&[("OIDC_ENABLE", "true"), ("OIDC_ISSUERS", dex.issuer())]);
+    let [alice, bob] = ["alice", "bob"].map(|name| User {
+        scene: &scene,
+        token: dex.token(name).access,
+        bucket: format!("of-{name}"),
+    });
+    let mk_service = |name: &str, bucket: &str, cpu: &str| {
+        json!({
+            "name": name, "image": "none", "cpu": cpu, "memory": "64Mi", "script": "true",
+            "input": [{"storage_provider": "minio.default", "path": format!("{bucket}/in")}],
+        })
+    };
+    let made = alice.call(Method::POST, "/system/services", &mk_service("hers", &alice.bucket, "0.1")).await;
+    assert_eq!(made.0, 201, "{}", scene.manager.log());
+    let made = bob.call(Method::POST, "/system/services", &mk_service("his", &bob.bucket, "0.1")).await;
+    assert_eq!(made.0, 201, "{}", scene.manager.log());
+
+    let refusal = async |method: Method, path: &str, body: &Value| {
+        let call = scene.manager.as_nobody(method, path).bearer_auth(&bob.token).json(body);
+        let answer = call.send().await.expect("an answer");
+        let code = answer.headers()["oscar-error"].to_str().expect("text").to_owned();
+        (answer.status().as_u16(), code, answer.text().await.expect("text"))
+    };
+    // For its owner the first one is free, the second hers and the third somebody else's; and the
+    // last definition is wrong anyway.
+    let bodies = [("no-such", "0.1"), (&alice.bucket, "0.1"), (&bob.bucket, "0.1"), ("no-such", "much")];
+    let bodies = bodies.map(|(bucket, cpu)| mk_service("hers", bucket, cpu));
+    for (method, path, status, code) in [
+        (Method::PUT, "/system/services", 403, "not-visible"),
+        (Method::PUT, "/system/services?dry_run=true", 403, "not-visible"),
+        (Method::POST, "/system/services", 409, "service-exists"),
+    ] {
+        let first = refusal(method.clone(), path, &bodies[0]).await;
+        assert_eq!((first.0, first.1.as_str()), (status, code), "{method} {path}: {first:?}");
+        for body in &bodies[1..] {
+            assert_eq!(refusal(method.clone(), path, body).await, first, "{method} {path} {body}");
+        }
+    }
+    let told = alice.call(Method::PUT, "/system/services", &mk_service("hers", &bob.bucket, "0.1")).await;
+    assert_eq!(told.0, 400, "its owner is told what is wrong");
+}

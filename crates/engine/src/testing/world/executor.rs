@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, SystemTime};
 
+use futures::future::BoxFuture;
+
 use crate::ports::clock::{Clock, Entropy};
 
 use super::random::Random;
@@ -215,6 +217,11 @@ const BEGINNING: Duration = Duration::from_secs(1_000_000);
 impl Clock for Sim {
     fn now(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + BEGINNING + Duration::from_millis(self.millis())
+    }
+
+    /// No longer than others need to go first.
+    fn pause(&self, _long: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(give_way())
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use oscar_model::federation::record::{FederationRecord, Fence, Former, Operation, Seconds};
+use oscar_model::identity::Owner;
 use oscar_model::name::ServiceName;
 use oscar_model::service::{Sensitive, Service};
 
@@ -148,6 +149,14 @@ impl Journal for SimJournal {
         self.read(self.site().journal.federation(service)).await
     }
 
+    async fn federation_with_id(
+        &self,
+        federation_id: &str,
+        service: &ServiceName,
+    ) -> Result<Option<FederationRecord>, StoreError> {
+        self.read(self.site().journal.federation_with_id(federation_id, service)).await
+    }
+
     async fn federations(&self) -> Result<Vec<FederationRecord>, StoreError> {
         self.read(self.site().journal.federations()).await
     }
@@ -186,6 +195,10 @@ impl Journal for SimJournal {
 
     async fn fences(&self, service: &ServiceName) -> Result<Vec<Fence>, StoreError> {
         self.read(self.site().journal.fences(service)).await
+    }
+
+    async fn fences_of(&self, owner: &Owner) -> Result<Vec<Fence>, StoreError> {
+        self.read(self.site().journal.fences_of(owner)).await
     }
 
     async fn forget_fences(&self, before: Seconds) -> Result<(), StoreError> {

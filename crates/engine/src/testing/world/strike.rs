@@ -395,6 +395,14 @@ impl Journal for Fated<dyn Journal> {
         self.call(self.inner.federation(coordinator)).await
     }
 
+    async fn federation_with_id(
+        &self,
+        federation_id: &str,
+        service: &ServiceName,
+    ) -> Result<Option<FederationRecord>, StoreError> {
+        self.call(self.inner.federation_with_id(federation_id, service)).await
+    }
+
     async fn federations(&self) -> Result<Vec<FederationRecord>, StoreError> {
         self.call(self.inner.federations()).await
     }
@@ -425,6 +433,10 @@ impl Journal for Fated<dyn Journal> {
 
     async fn fences(&self, service: &ServiceName) -> Result<Vec<Fence>, StoreError> {
         self.call(self.inner.fences(service)).await
+    }
+
+    async fn fences_of(&self, owner: &Owner) -> Result<Vec<Fence>, StoreError> {
+        self.call(self.inner.fences_of(owner)).await
     }
 
     async fn forget_fences(&self, before: Seconds) -> Result<(), StoreError> {

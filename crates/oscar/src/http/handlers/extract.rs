@@ -12,7 +12,7 @@ use oscar_api::fdl;
 use oscar_api::problem::{Code, Problem};
 use oscar_api::service::{Draft, Mode, read};
 use oscar_api::tree::{Node, parse_json};
-use oscar_engine::{Failure, Guard};
+use oscar_engine::{Failure, Guard, Purpose};
 use oscar_model::fault::{Faults, join, quoted};
 use oscar_model::identity::Principal;
 use oscar_model::job::JobName;
@@ -110,17 +110,19 @@ async fn throw_away(body: Body) {
 }
 
 /// A definition: YAML when the content type says so, JSON in every other case. Every fault is
-/// told at once: those of the text and those by the rules of this cluster.
+/// told at once: those of the text and those by the rules of this cluster. Whoever may not change what
+/// stands under the name is told that first.
 pub(super) async fn definition(
     app: &App,
     principal: &Principal,
     headers: &HeaderMap,
     body: &[u8],
+    purpose: Purpose,
 ) -> Result<Draft, Refused> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let yaml = content_type.to_ascii_lowercase().contains("yaml");
     let Parsed { node, path, draft, mut faults } = parse_aside(yaml, body)?;
-    for mut fault in app.manager.check_definition(principal, &draft.definition).await?.0 {
+    for mut fault in app.manager.check_definition(principal, &draft.definition, purpose).await?.0 {
         fault.line = node.line_of(&fault.path);
         fault.path = join(&path, &fault.path);
         if !faults.mentions(&fault.path) {

@@ -13,7 +13,7 @@ use oscar_api::json;
 use oscar_api::problem::Code;
 use oscar_api::service::{DefinitionFile, ServiceBody, ServiceRequest, encode};
 use oscar_engine::ports::services::{Entry, Revision};
-use oscar_engine::{Action, Change, Consequences, Order, Terms};
+use oscar_engine::{Action, Change, Consequences, Order, Purpose, Terms};
 use oscar_model::access::view;
 use oscar_model::identity::Principal;
 use oscar_model::service::Service;
@@ -139,7 +139,7 @@ async fn create(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
     let principal = authenticate(app, headers).await?;
     let dry_run = Query::of(request.uri()).flag("dry_run")?;
     let bytes = body(app, request).await?;
-    let draft = definition(app, &principal, headers, &bytes).await?;
+    let draft = definition(app, &principal, headers, &bytes, Purpose::Create).await?;
     let terms = Terms { order: order(headers), ..terms(app, &principal, headers, dry_run) };
     let (manager, caller) = (app.manager.clone(), principal.clone());
     let change =
@@ -180,7 +180,7 @@ async fn update(app: &App, headers: &HeaderMap, request: Request) -> Result<Resp
     let query = Query::of(request.uri());
     let (dry_run, detach) = (query.flag("dry_run")?, query.flag("detach")?);
     let bytes = body(app, request).await?;
-    let draft = definition(app, &principal, headers, &bytes).await?;
+    let draft = definition(app, &principal, headers, &bytes, Purpose::Change).await?;
     let terms =
         Terms { guard: guard(headers), detach, order: order(headers), ..terms(app, &principal, headers, dry_run) };
     let (manager, caller) = (app.manager.clone(), principal.clone());
