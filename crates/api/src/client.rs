@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::problem::{PROBLEM_JSON, Problem};
 
 pub use federation::MembersChange;
-pub use jobs::{Log, LogWish};
+pub use jobs::{Log, LogWish, RunAnswer};
 
 /// How a caller proves who he is.
 #[derive(Debug, Clone)]

@@ -65,7 +65,7 @@ pub async fn supervise(folder: &Path) -> Result<(), String> {
     let (result, response) = attempt(&folder, order, &mut sink, cancel).await;
     sink.log.finish();
     loop {
-        match folder.finish(&result, response.as_deref()) {
+        match folder.finish(&result, response.as_ref()) {
             // What was done must not be done again only because there is no room to say so.
             Err(error) if error.kind() == ErrorKind::StorageFull && !folder.is_to_end() => {
                 tokio::time::sleep(FOR_ROOM).await;
@@ -80,7 +80,7 @@ async fn attempt(
     order: AttemptOrder,
     sink: &mut FileSink,
     cancel: CancellationToken,
-) -> (AttemptResult, Option<PathBuf>) {
+) -> (AttemptResult, Option<oscar_supervisor::Response>) {
     let (began, was_full) = (Mutex::new(None), AtomicBool::new(false));
     let config = match FunctionConfig::parse(&order.config) {
         Ok(config) => config,
@@ -90,7 +90,7 @@ async fn attempt(
     let task = task(folder, &order, config);
     let report = perform(&task, &sandbox, sink, cancel.clone()).await;
     let began = *began.lock().unwrap_or_else(PoisonError::into_inner);
-    let response = report.response.as_ref().map(|response| response.file.clone());
+    let response = report.response.clone();
     let result = AttemptResult {
         exit: exit_of(&report, cancel.is_cancelled(), was_full.load(Ordering::Relaxed)),
         outputs: outputs_of(&report),

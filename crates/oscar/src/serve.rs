@@ -39,13 +39,19 @@ pub struct ServeArgs {
     /// Where services live: auto, local or kubernetes
     #[arg(long, value_name = "WORLD")]
     world: Option<String>,
+    /// Another address for the object store to listen on; else it shares the manager's
+    #[arg(long, value_name = "HOST:PORT")]
+    s3_listen: Option<String>,
+    /// Address under which others reach the object store
+    #[arg(long, value_name = "URL")]
+    s3_url: Option<String>,
     /// File of settings (YAML) [env: `OSCAR_CONFIG`]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
 /// The settings among [`ServeArgs`].
-pub const FLAGS: [&str; 5] = ["data", "listen", "public_url", "cluster_id", "world"];
+pub const FLAGS: [&str; 7] = ["data", "listen", "public_url", "cluster_id", "world", "s3_listen", "s3_url"];
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
@@ -63,6 +69,8 @@ impl ServeArgs {
             self.public_url.clone(),
             self.cluster_id.clone(),
             self.world.clone(),
+            self.s3_listen.clone(),
+            self.s3_url.clone(),
         ];
         let flags: BTreeMap<_, _> =
             FLAGS.into_iter().zip(given).filter_map(|(key, value)| Some((key, value?))).collect();

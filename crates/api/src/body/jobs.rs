@@ -4,6 +4,10 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
+/// The header in which a manager says whether the answer of a run is files as base64.
+pub const ANSWER_ENCODING: &str = "oscar-answer-encoding";
+pub const ANSWER_BASE64: &str = "base64";
+
 /// `POST /job/{serviceName}`
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Accepted {

@@ -4,6 +4,7 @@ use reqwest::{Method, Response};
 use serde_json::Value;
 
 use super::{Client, ClientError};
+use crate::body::jobs::{ANSWER_BASE64, ANSWER_ENCODING};
 
 /// How a log is wanted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,11 +32,20 @@ impl Log {
     }
 }
 
+/// What a synchronous run answered.
+#[derive(Debug)]
+pub struct RunAnswer {
+    pub body: Vec<u8>,
+    /// Whether it is base64; unknown where the manager does not say.
+    pub encoded: Option<bool>,
+}
+
 impl Client {
     /// Runs a service and waits for its answer.
-    pub async fn run(&self, service: &str, event: Vec<u8>) -> Result<Vec<u8>, ClientError> {
+    pub async fn run(&self, service: &str, event: Vec<u8>) -> Result<RunAnswer, ClientError> {
         let response = self.answered(self.request(Method::POST, &format!("/run/{service}")).body(event)).await?;
-        self.bytes(response).await
+        let said = response.headers().get(ANSWER_ENCODING).map(|said| said == ANSWER_BASE64);
+        Ok(RunAnswer { body: self.bytes(response).await?, encoded: said })
     }
 
     /// Makes a job. `None` when the manager does not tell its name, as Go OSCAR does not.

@@ -19,6 +19,7 @@ pub struct Answer {
 pub struct AnswerBody {
     visit: Visit,
     total: u64,
+    encoded: bool,
     read: u64,
     next: Vec<u8>,
 }
@@ -26,12 +27,17 @@ pub struct AnswerBody {
 impl AnswerBody {
     pub(super) async fn open(visit: Visit) -> Result<Self, RuntimeError> {
         let first = visit.piece(0, PIECE).await?;
-        Ok(Self { visit, total: first.total, read: 0, next: first.bytes })
+        Ok(Self { visit, total: first.total, encoded: first.encoded, read: 0, next: first.bytes })
     }
 
     /// How many bytes there are in all.
     pub fn total(&self) -> u64 {
         self.total
+    }
+
+    /// Whether it is base64 of files that the script left, and not what it said.
+    pub fn is_encoded(&self) -> bool {
+        self.encoded
     }
 
     /// The next piece; none at the end.

@@ -219,6 +219,6 @@ impl Runtime for MemoryRuntime {
         let whole = &state.runs.get(run).ok_or(RuntimeError::NotFound)?.response;
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let bytes = whole.iter().skip(from).take(limit).copied().collect();
-        Ok(ResponsePart { bytes, total: whole.len() as u64 })
+        Ok(ResponsePart { bytes, total: whole.len() as u64, encoded: false })
     }
 }

@@ -58,6 +58,8 @@ pub struct ResponsePart {
     pub bytes: Vec<u8>,
     /// Of the whole answer.
     pub total: u64,
+    /// Whether it is base64 of files that the script left.
+    pub encoded: bool,
 }
 
 /// One attempt of one job.

@@ -8,12 +8,17 @@ use std::time::{Duration, Instant};
 
 use oscar_engine::ports::runtime::{Observed, ResponsePart, RunId};
 use oscar_model::job::JobName;
+use oscar_supervisor::{Response, ResponseKind};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::order::{AttemptOrder, AttemptResult};
 
 /// A folder that is being written begins with this; it is no attempt yet.
 const DRAFT: &str = "new-";
+
+/// The answer of a synchronous run: as the script said it, or files as base64.
+const SAID: &str = "response";
+const ENCODED: &str = "response.base64";
 
 #[derive(Debug, Clone)]
 pub struct AttemptFolder {
@@ -113,26 +118,33 @@ impl AttemptFolder {
     }
 
     /// The one end of the attempt, whole or not there. Can be repeated when there was no room.
-    pub fn finish(&self, result: &AttemptResult, response: Option<&Path>) -> io::Result<()> {
-        if let Some(response) = response.filter(|response| response.exists()) {
-            fs::rename(response, self.file("response"))?;
+    pub fn finish(&self, result: &AttemptResult, response: Option<&Response>) -> io::Result<()> {
+        if let Some(response) = response.filter(|response| response.file.exists()) {
+            let name = if response.kind == ResponseKind::ScriptOutput { SAID } else { ENCODED };
+            fs::rename(&response.file, self.file(name))?;
         }
         replace(&self.file("result.json"), &serde_json::to_vec(result).map_err(io::Error::other)?)
     }
 
     /// A piece of what the script answered; one that said nothing left no file.
     pub(super) fn response(&self, from: u64, limit: usize) -> io::Result<ResponsePart> {
-        let mut file = match File::open(self.file("response")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.path.exists() => {
-                return Ok(ResponsePart { bytes: Vec::new(), total: 0 });
-            }
-            other => other?,
+        let open = |name: &str| match File::open(self.file(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
+        };
+        let (file, encoded) = match open(SAID)? {
+            Some(said) => (Some(said), false),
+            None => (open(ENCODED)?, true),
+        };
+        let Some(mut file) = file else {
+            fs::metadata(&self.path)?;
+            return Ok(ResponsePart { bytes: Vec::new(), total: 0, encoded: false });
         };
         let total = file.metadata()?.len();
         file.seek(io::SeekFrom::Start(from))?;
         let mut bytes = Vec::new();
         file.take(limit as u64).read_to_end(&mut bytes)?;
-        Ok(ResponsePart { bytes, total })
+        Ok(ResponsePart { bytes, total, encoded })
     }
 
     pub(super) fn observe(&self, is_child: bool) -> io::Result<Observed> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use oscar_api::client::RunAnswer;
 use serde_json::json;
 
 use super::exit::Failure;
@@ -36,8 +37,9 @@ pub(super) async fn run(session: &Session, args: RunArgs) -> Result<(), Failure>
     let target = target::current(session)?;
     let client = target.client(LONGEST)?;
     let what = format!("running {} on {}", args.service, target.title());
-    let mut answer = progress::during(&what, client.run(&args.service, event)).await?;
-    if args.decode || args.output.is_some() {
+    let RunAnswer { body: mut answer, encoded } = progress::during(&what, client.run(&args.service, event)).await?;
+    // Managers of other kinds do not say it; much plain text could be base64 as well.
+    if (args.decode || args.output.is_some()) && encoded.unwrap_or(true) {
         answer = decoded(answer);
     }
     if let Some(path) = &args.output {

@@ -75,6 +75,21 @@ async fn what_is_written_directly_names_its_job_too() {
     assert_eq!(mark, jobs[0]["name"].as_str());
 }
 
+#[tokio::test]
+async fn the_store_may_have_an_address_of_its_own() {
+    let scene = Scene::start(&[("OSCAR_S3_LISTEN", "127.0.0.1:0")]);
+    let config = scene.manager.as_admin(Method::GET, "/system/config").send().await.expect("an answer");
+    let config: serde_json::Value = config.json().await.expect("JSON");
+    let endpoint = config["minio_provider"]["endpoint"].as_str().expect("an address").to_owned();
+    assert!(endpoint.starts_with("http://127.0.0.1:") && endpoint != scene.manager.url, "{endpoint}");
+    scene.service("upper", UPPER).await;
+    assert!(scene.presign("upper", "in/a", "upload").await.starts_with(&endpoint));
+    scene.upload("upper", "in/a", "shout").await;
+    let jobs = scene.all_ended("upper", 1).await;
+    assert_eq!(jobs[0]["state"], "succeeded", "{jobs:#?}\n{}", scene.manager.log());
+    assert_eq!(scene.download("upper", "out/a").await.as_deref(), Some(&b"SHOUT"[..]));
+}
+
 /// Where the executor cannot take it away, the job does not run at all.
 #[tokio::test]
 async fn a_service_may_want_no_network() {
@@ -169,9 +184,17 @@ async fn a_synchronous_run_answers() {
     let run = |body: &'static str| scene.manager.as_admin(Method::POST, "/run/echo").body(body).send();
     // Base64 of "hello", as clients send it.
     let answer = run("aGVsbG8=").await.expect("an answer");
+    let encoding = |answer: &reqwest::Response| answer.headers()["oscar-answer-encoding"].clone();
+    assert_eq!(encoding(&answer), "none", "it is what the script said");
     let (status, text) = (answer.status(), answer.text().await.expect("a text"));
     assert_eq!(status, 200, "{text}\n{}", scene.manager.log());
     assert!(text.contains("hello"), "{text}");
+    scene.service("file", "head -c 1000000 /dev/zero > \"$TMP_OUTPUT_DIR/zeros\"\n").await;
+    let answer = scene.manager.as_admin(Method::POST, "/run/file").body("").send().await.expect("an answer");
+    assert_eq!(encoding(&answer), "base64");
+    let text = answer.text().await.expect("a text");
+    assert_eq!(text.trim_end().trim_end_matches('=').trim_end_matches('A'), "", "many pieces are one answer");
+    assert!(text.trim_end().len() >= 1_333_333, "{}", text.len());
     scene.service("bad", "echo oh; exit 4\n").await;
     let answer = scene.manager.as_admin(Method::POST, "/run/bad").body("").send().await.expect("an answer");
     assert_eq!(answer.status(), 500);

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use oscar_api::body::jobs::Accepted;
+use oscar_api::body::jobs::{ANSWER_BASE64, ANSWER_ENCODING, Accepted};
 use oscar_api::event;
 use oscar_api::problem::{Code, ERROR_HEADER, PROBLEM_JSON};
 use oscar_engine::jobs::{Answer, Call, Dispatcher, RunFailure, Submitted};
@@ -78,7 +78,8 @@ async fn submit(app: &App, name: &str, request: Request, by: &mut Option<CalledB
     request_body(content = Option<String>, content_type = "application/octet-stream", description = "What the script gets: at most 16 MiB of anything."),
     responses(
         (status = 200, description = "What the script said, under the content type of the request.", body = String, content_type = "*/*",
-            headers(("X-Duration-Seconds" = String, description = "How long the script took."))),
+            headers(("X-Duration-Seconds" = String, description = "How long the script took."),
+                ("Oscar-Answer-Encoding" = String, description = "`base64` when the body is files that the script left, `none` when it is what the script said."))),
         RunRefusals))]
 pub(in super::super) async fn run_service(
     State(app): State<Arc<App>>,
@@ -110,10 +111,12 @@ async fn run(app: &App, name: &str, request: Request, by: &mut Option<CalledBy>)
 }
 
 fn said(Answer { body, millis }: Answer, request: &HeaderMap) -> Response {
-    let total = body.total();
+    let (total, encoded) = (body.total(), body.is_encoded());
     let pieces = futures::stream::unfold(body, async |mut body| body.next().await.map(|piece| (piece, body)));
     let mut answer = Response::new(Body::from_stream(pieces));
     answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(total));
+    let encoding = if encoded { ANSWER_BASE64 } else { "none" };
+    answer.headers_mut().insert(HeaderName::from_static(ANSWER_ENCODING), HeaderValue::from_static(encoding));
     let kind = request.get(header::CONTENT_TYPE).cloned();
     let kind = kind.unwrap_or_else(|| HeaderValue::from_static("application/octet-stream"));
     answer.headers_mut().insert(header::CONTENT_TYPE, kind);
