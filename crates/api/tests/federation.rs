@@ -10,8 +10,8 @@ use oscar_model::federation::expand::Audience;
 use oscar_model::federation::membership::{Attributes, Duty, Membership, Place, Presence, Record, Stamp, Written};
 use oscar_model::federation::plan::{Act, Step, Undo};
 use oscar_model::federation::record::{
-    Access, Against, AuditRecord, Bearer, Contact, Echo, FederationRecord, Fence, Former, Grant, GrantState, Leaving,
-    Login, Operation, Phase, Role, Sent,
+    Access, Against, AuditRecord, Bearer, Contact, Echo, FederationRecord, Fence, Former, Grant, GrantState, Holder,
+    Leaving, Login, Operation, Phase, Role, Sent,
 };
 use oscar_model::federation::topology::MemberId;
 use oscar_model::federation::{Member, Target, Topology};
@@ -257,8 +257,11 @@ fn grant() -> impl Strategy<Value = Grant> {
         text().prop_map(GrantState::SignInAgain)
     ];
     let texts = (text(), text(), text(), text());
-    (texts, owner(), secret(), state, any::<u64>(), option::of(any::<u64>()), btree_set(name(), 0..4)).prop_map(
-        |((id, namespace, issuer, client), owner, token, state, submitted, refreshed, holders)| Grant {
+    let holder = (name(), prop_oneof![Just(String::new()), "[a-f0-9-]{1,36}"])
+        .prop_map(|(service, federation_id)| Holder { service, federation_id });
+    let times = (any::<u64>(), option::of(any::<u64>()), any::<u64>(), option::of(any::<u64>()));
+    (texts, owner(), secret(), state, times, btree_set(holder, 0..4)).prop_map(
+        |((id, namespace, issuer, client), owner, token, state, times, holders)| Grant {
             id,
             owner,
             namespace,
@@ -266,9 +269,11 @@ fn grant() -> impl Strategy<Value = Grant> {
             client,
             token,
             state,
-            submitted,
-            refreshed,
+            submitted: times.0,
+            refreshed: times.1,
             holders,
+            given: times.2,
+            ending: times.3,
         },
     )
 }
@@ -441,6 +446,8 @@ fn a_record_that_cannot_be_read_says_so_without_its_values() {
         submitted: 1,
         refreshed: None,
         holders: BTreeSet::new(),
+        given: 1,
+        ending: None,
     };
     let spoilt = |change: &dyn Fn(&mut serde_json::Value)| {
         let mut value: serde_json::Value = serde_json::from_slice(&grant.to_bytes()).expect("JSON");

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use oscar_engine::federate::{Create, CreateFailure};
+use oscar_engine::federate::{Create, CreateFailure, Tended};
 use oscar_engine::ports::services::Services as _;
 use oscar_engine::testing::make::{mk_definition, mk_owner, mk_service};
 use oscar_engine::testing::world::{Strike, World};
@@ -57,7 +57,7 @@ fn mk_create(topology: Topology) -> Create {
     sensitive.environment.insert("refresh_token".to_owned(), Secret::new("staying"));
     let bearer = Bearer { token: Secret::new("token-of-the-owner"), expires: u64::MAX };
     let access = Access { bearer: Some(bearer), ..Access::default() };
-    Create { service, sensitive, access, replaces: None }
+    Create { service, sensitive, access, replaces: None, federation_id: "the-federation".to_owned() }
 }
 
 fn mk_member(cluster_id: &str, service: &str) -> Member {
@@ -138,7 +138,7 @@ async fn every_strike(strikes: &[Strike]) {
             world.fate.plan(None);
             // The manager starts again, and finishes what it finds.
             let open = world.federator(HOME).recover().await.expect("recovered");
-            assert_eq!(open, 0, "{strike:?} at {at}: nothing is left open");
+            assert_eq!(open, Tended::default(), "{strike:?} at {at}: nothing is left open");
             let after = world.snapshot().await;
             match outcome {
                 Some(Ok(_)) => assert_eq!(after, whole, "{strike:?} at {at}: what was acknowledged is there"),
@@ -219,6 +219,7 @@ async fn a_service_of_another_federation_is_refused_untouched() {
     let before = world.snapshot().await;
     let mut second = mk_create(Topology::Star);
     second.service.definition.name = name("second");
+    second.federation_id = "another".to_owned();
     let refused = world.federator(HOME).create(second).await;
     assert!(matches!(refused, Err(CreateFailure::Obstacles(_))), "{refused:?}");
     assert_eq!(world.snapshot().await, before);
@@ -290,9 +291,9 @@ async fn deleting_removes_what_was_created_and_gives_back_what_was_adopted() {
     federator.create(mk_create(Topology::Mesh)).await.expect("created");
     world.at("https://b").set_down(true);
     federator.delete(&name("coordinator"), None, access()).await.expect("the local part is gone at once");
-    assert_eq!(federator.finish_deleted().await.map(|(open, _)| open), Ok(1), "one member cannot be reached");
+    assert_eq!(federator.finish_deleted().await.map(|tended| tended.open), Ok(1), "one member cannot be reached");
     assert_eq!(counts(&world).await, [1, 1, 0], "a is given back, b still has its replica, home has nothing");
     world.at("https://b").set_down(false);
-    assert_eq!(federator.finish_deleted().await.map(|(open, _)| open), Ok(0));
+    assert_eq!(federator.finish_deleted().await.map(|tended| tended.open), Ok(0));
     assert_eq!(world.snapshot().await, before);
 }

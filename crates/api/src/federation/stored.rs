@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use oscar_model::federation::membership::Membership;
 use oscar_model::federation::record::{
-    Against, AuditRecord, Echo, FederationRecord, Fence, Former, Grant, GrantState, Leaving, Operation, Phase, Role,
-    Sent,
+    Against, AuditRecord, Echo, FederationRecord, Fence, Former, Grant, GrantState, Holder, Leaving, Operation, Phase,
+    Role, Sent,
 };
 use oscar_model::secret::Secret;
 use serde::{Deserialize, Serialize};
@@ -325,11 +325,20 @@ struct StoredGrant {
     submitted: u64,
     refreshed: Option<u64>,
     holders: Vec<String>,
+    #[serde(default)]
+    given: u64,
+    #[serde(default)]
+    ending: Option<u64>,
+}
+
+fn holder(text: &str) -> Result<Holder, String> {
+    Holder::parse(text).ok_or_else(|| "it does not name a service".to_owned())
 }
 
 impl Kept for Grant {
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { id, owner, namespace, issuer, client, token, state, submitted, refreshed, holders } = self;
+        let Self { id, owner, namespace, issuer, client, token, state, submitted, refreshed, holders, given, ending } =
+            self;
         write(StoredGrant {
             id: id.clone(),
             owner: owner.to_string(),
@@ -345,6 +354,8 @@ impl Kept for Grant {
             submitted: *submitted,
             refreshed: *refreshed,
             holders: holders.iter().map(ToString::to_string).collect(),
+            given: *given,
+            ending: *ending,
         })
     }
 
@@ -364,7 +375,9 @@ impl Kept for Grant {
             },
             submitted: stored.submitted,
             refreshed: stored.refreshed,
-            holders: stored.holders.iter().map(|holder| name(holder)).collect::<Result<BTreeSet<_>, _>>()?,
+            holders: stored.holders.iter().map(|text| holder(text)).collect::<Result<BTreeSet<_>, _>>()?,
+            given: stored.given,
+            ending: stored.ending,
         })
     }
 }

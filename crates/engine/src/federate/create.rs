@@ -21,7 +21,7 @@ use crate::ports::peers::{Call, Condition, MemberState, PeerError, Sighting};
 use crate::ports::services::{Revision, Stored};
 
 use super::reconcile::{secrets_digest, wanted_digest};
-use super::{Federator, Kind, MemberOutcome, contact, federation_of, hex, with_secrets};
+use super::{Federator, Kind, MemberOutcome, Tended, contact, federation_of, hex, with_secrets};
 
 /// What is needed to create a federation.
 pub struct Create {
@@ -31,6 +31,8 @@ pub struct Create {
     pub access: Access,
     /// The state of an existing service that becomes a coordinator.
     pub replaces: Option<Revision>,
+    /// Of the federation that is created: one that nobody else makes.
+    pub federation_id: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +46,17 @@ pub enum CreateFailure {
         left: Vec<MemberOutcome>,
     },
     Local(Failure),
+}
+
+impl CreateFailure {
+    /// Whether nothing is left to do, and nothing that is not known.
+    pub fn is_settled(&self) -> bool {
+        match self {
+            Self::Obstacles(_) => true,
+            Self::RolledBack { left, .. } => left.is_empty(),
+            Self::Local(failure) => !matches!(failure, Failure::Store(StoreError::Unavailable(_))),
+        }
+    }
 }
 
 impl From<Failure> for CreateFailure {
@@ -99,7 +112,7 @@ impl Federator {
 
     /// Looks at every member and plans; changes nothing.
     pub async fn prepare(&self, mut create: Create) -> Result<Prepared, CreateFailure> {
-        let federation_id = self.new_id();
+        let federation_id = create.federation_id.clone();
         let operation_id = self.new_id();
         let definition = &mut create.service.definition;
         definition.annotations.insert(FEDERATION_ID_ANNOTATION.to_owned(), federation_id.clone());
@@ -339,12 +352,14 @@ impl Federator {
 
     /// Ends what a crash or an unreachable member left open. An operation whose coordinator was
     /// stored had succeeded; every other one is taken back, because nobody was told that it had.
-    /// Returns how many stay open.
-    pub async fn recover(&self) -> Result<usize, Failure> {
+    /// Returns how many stay open; one that fails is one of them, and keeps no other from going on.
+    pub async fn recover(&self) -> Result<Tended, Failure> {
         // Side by side: a member that hangs costs all of them one time-out, not one each.
-        let ends = self.journal.operations().await?.into_iter().map(|operation| self.end(operation));
-        let open: Vec<usize> = join_all(ends).await.into_iter().collect::<Result<_, _>>()?;
-        Ok(open.into_iter().sum())
+        let ends = self.journal.operations().await?.into_iter().map(|operation| async {
+            let service = operation.coordinator.clone();
+            (service, self.end(operation).await)
+        });
+        Ok(Tended::of(join_all(ends).await))
     }
 
     /// One if it stays open.

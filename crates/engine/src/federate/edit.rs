@@ -8,7 +8,7 @@ use oscar_model::federation::check;
 use oscar_model::federation::edit::{Edit, Unfit, check_additions, edited, follow, members_of};
 use oscar_model::federation::expand::FEDERATION_ID_ANNOTATION;
 use oscar_model::federation::membership::{Membership, Place};
-use oscar_model::federation::record::{Access, Against, FederationRecord, Fence, Role};
+use oscar_model::federation::record::{Access, Against, FederationRecord, Fence, Holder, Role};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::federation::{Federation, Target, Topology};
 use oscar_model::name::ServiceName;
@@ -16,7 +16,9 @@ use oscar_model::service::{Cluster, Definition, Sensitive, Service};
 
 use crate::bugs::{Bug, planted};
 use crate::failure::{Failure, Undertaking};
+use crate::grants::take_refresh_token;
 use crate::ports::StoreError;
+use crate::ports::mint::{Claim, Submission};
 use crate::ports::peers::PeerError;
 use crate::ports::services::Stored;
 
@@ -28,6 +30,7 @@ use super::{Federator, Kind, MemberOutcome, federation_of, raise_fence};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edited {
     pub troubles: Vec<MemberOutcome>,
+    pub warnings: Vec<String>,
 }
 
 /// What a change was judged on.
@@ -90,7 +93,7 @@ impl Federator {
 
     async fn edit_as_coordinator(&self, service: &ServiceName, edit: &Edit, access: Access) -> Result<Edited, Failure> {
         let fail = |error: StoreError| Failure::of_service(error, service);
-        loop {
+        let warnings = loop {
             // What others have changed and the definition does not say yet is not undone.
             let (known, stored) = match self.coordinator_of(service).await? {
                 Some((record, stored)) => (Some(record), Some(stored)),
@@ -111,14 +114,14 @@ impl Federator {
             let definition = self.rehearse(&stored.service.definition, edit)?;
             let next = Service { definition, ..stored.service.clone() };
             let seen = Seen::Membership(known.map(|record| record.membership));
-            match self.store(&stored, next, sensitive, edit, (seen, access.grant.clone())).await {
+            match self.store(&stored, next, sensitive, edit, (seen, &access)).await {
                 Err(Failure::RevisionMismatch(_)) => {}
                 Err(failure) => return Err(failure),
-                Ok(_) => break,
+                Ok((_, warnings)) => break warnings,
             }
-        }
+        };
         let repair = self.reconcile(service, Some(access)).await?;
-        Ok(Edited { troubles: repair.troubles() })
+        Ok(Edited { troubles: repair.troubles(), warnings })
     }
 
     /// Replaces the definition of a coordinator and everything that is wanted with it. Members
@@ -132,9 +135,9 @@ impl Federator {
     ) -> Result<(Arc<Stored>, Edited), Failure> {
         let service = next.name().clone();
         let edit = Edit { delete: true, ..Edit::default() };
-        let stored = self.store(stored, next, sensitive, &edit, (Seen::Nothing, access.grant.clone())).await?;
+        let (stored, warnings) = self.store(stored, next, sensitive, &edit, (Seen::Nothing, &access)).await?;
         let repair = self.reconcile(&service, Some(access)).await?;
-        Ok((stored, Edited { troubles: repair.troubles() }))
+        Ok((stored, Edited { troubles: repair.troubles(), warnings }))
     }
 
     /// First the membership, then the definition: a crash between the two is mended by the next
@@ -144,10 +147,10 @@ impl Federator {
         &self,
         stored: &Stored,
         mut next: Service,
-        sensitive: Sensitive,
+        mut sensitive: Sensitive,
         edit: &Edit,
-        (seen, grant): (Seen, Option<String>),
-    ) -> Result<Arc<Stored>, Failure> {
+        (seen, access): (Seen, &Access),
+    ) -> Result<(Arc<Stored>, Vec<String>), Failure> {
         let service = next.name().clone();
         let _turn = self.memory.records.take(&service).await;
         let now = self.services.get(&service).await.map_err(|error| Failure::of_service(error, &service))?;
@@ -161,14 +164,20 @@ impl Federator {
             return Err(Failure::RevisionMismatch(service));
         }
         let deploys = next.definition.federation.as_ref().is_some_and(Federation::deploys);
+        let mut warnings = Vec::new();
         if known.is_some() || deploys {
             let mut record = match &known {
                 Some(record) => record.clone(),
                 None => self.blank_record(&next).await?,
             };
             // One that came with this change is in the place of the former.
-            if grant.is_some() {
+            if access.grant.is_some() {
+                record.access.grant.clone_from(&access.grant);
+            }
+            if record.access.grant.is_none() && deploys {
+                let (grant, warning) = self.needed_now(&next, &mut sensitive, &record.federation_id, access).await;
                 record.access.grant = grant;
+                warnings.extend(warning);
             }
             let annotations = &mut next.definition.annotations;
             annotations.insert(FEDERATION_ID_ANNOTATION.to_owned(), record.federation_id.clone());
@@ -178,7 +187,35 @@ impl Federator {
             }
         }
         let replaced = self.services.replace(next, sensitive, &stored.revision).await;
-        replaced.map_err(|error| Failure::of_service(error, &service))
+        Ok((replaced.map_err(|error| Failure::of_service(error, &service))?, warnings))
+    }
+
+    /// The refresh token that was kept until a service has members. That it is of no use is no
+    /// reason to refuse them.
+    async fn needed_now(
+        &self,
+        service: &Service,
+        sensitive: &mut Sensitive,
+        federation_id: &str,
+        access: &Access,
+    ) -> (Option<String>, Option<String>) {
+        let holder = Holder::new(service.name(), federation_id);
+        let (actor, owner) = (access.actor.as_str(), &service.owner);
+        // Older managers stored it with the rest.
+        let token = take_refresh_token(sensitive);
+        let submitted = if token.is_blank() {
+            self.mint.claim(Claim { actor, owner, holder: &holder, strict: false }).await
+        } else {
+            let bearer = access.bearer.as_ref().map(|bearer| &bearer.token);
+            let (holder, namespace) = (&holder, service.namespace.as_str());
+            let submission = Submission { actor, owner, namespace, holder, token: &token, bearer, strict: false };
+            self.mint.submit(submission).await.map(Some)
+        };
+        match submitted {
+            Ok(Some(submitted)) => (Some(submitted.grant), submitted.warning),
+            Ok(None) => (None, None),
+            Err(cause) => (None, Some(cause)),
+        }
     }
 
     /// A federation that was deleted is not begun again: what is left of it is being removed.
@@ -277,7 +314,8 @@ impl Federator {
             Ok(_) => Ok(Edited::default()),
             Err(error) if mesh => {
                 let trouble = format!("{error}; it is told as soon as it can be reached");
-                Ok(Edited { troubles: vec![MemberOutcome::new(&coordinator, Kind::Unreachable, trouble)] })
+                let troubles = vec![MemberOutcome::new(&coordinator, Kind::Unreachable, trouble)];
+                Ok(Edited { troubles, ..Edited::default() })
             }
             Err(error) => Err(Failure::CoordinatorSilent { coordinator, cause: error.to_string() }),
         }

@@ -49,7 +49,6 @@ pub use edit::Edited;
 pub use member::{Letting, Member};
 pub(crate) use member::{raise_fence, released};
 pub use reconcile::Repair;
-pub use remove::Released;
 pub use view::{Graph, Node, View};
 
 /// The coordinator's side, and what a worker of our kind shares with it.
@@ -183,6 +182,40 @@ impl std::fmt::Display for MemberOutcome {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let trouble = if self.kind == Kind::Well { "well" } else { &self.trouble };
         write!(out, "{}: {trouble}", self.member)
+    }
+}
+
+/// What a round over several federations came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tended {
+    /// How much is not as it should be.
+    pub open: usize,
+    /// What could not even be looked at, with the service that it is about; counted as open.
+    pub failures: Vec<(ServiceName, Failure)>,
+}
+
+impl Tended {
+    pub(crate) fn of(outcomes: Vec<(ServiceName, Result<usize, Failure>)>) -> Self {
+        let mut tended = Self::default();
+        for (service, outcome) in outcomes {
+            tended.note(service, outcome);
+        }
+        tended
+    }
+
+    pub(crate) fn note(&mut self, service: ServiceName, outcome: Result<usize, Failure>) {
+        match outcome {
+            Ok(open) => self.open += open,
+            Err(failure) => {
+                self.open += 1;
+                self.failures.push((service, failure));
+            }
+        }
+    }
+
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.open += other.open;
+        self.failures.extend(other.failures);
     }
 }
 

@@ -116,7 +116,9 @@ pub fn mk_grant(id: &str, owner: &Owner, namespace: &str) -> Grant {
         state: GrantState::NotVerified("the issuer is not listed".to_owned()),
         submitted: 1_700_000_000,
         refreshed: None,
-        holders: BTreeSet::from([name_of("one"), name_of("two")]),
+        holders: BTreeSet::from([name_of("one").into(), name_of("two").into()]),
+        given: 1_700_000_000,
+        ending: None,
     }
 }
 
@@ -298,6 +300,7 @@ pub async fn vault(store: Arc<dyn Vault>, users: &dyn Users, prefix: &str) {
     rotated.state = GrantState::Valid;
     rotated.refreshed = Some(1_700_000_100);
     rotated.holders = BTreeSet::new();
+    rotated.ending = Some(1_700_000_200);
     store.put_grant(rotated).await.expect("put again");
     assert_eq!(store.grant(&grants[0].id).await, Ok(Some(grants[0].clone())), "the last put counts");
     let same = join_all((0..8).map(|_| store.put_grant(&grants[0]))).await;

@@ -1,19 +1,21 @@
 //! What the simulator found, each in the smallest world that shows it: one manager, whose
 //! clusters all are itself.
 
+mod grants;
 mod late;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use oscar_engine::federate::Own;
 use oscar_engine::memory::{
-    FixedClock, MemoryAudit, MemoryCluster, MemoryIssuers, MemoryJournal, MemoryServices, MemorySettings, MemoryUsers,
-    MemoryVault, SeededEntropy,
+    MemoryAudit, MemoryCluster, MemoryIssuers, MemoryJournal, MemoryServices, MemorySettings, MemoryUsers, MemoryVault,
+    SeededEntropy,
 };
+use oscar_engine::ports::clock::Clock;
 use oscar_engine::ports::journal::Journal as _;
 use oscar_engine::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
 use oscar_engine::ports::services::Services as _;
@@ -40,6 +42,23 @@ struct Slow {
     own: Arc<OwnPeer>,
     gate: Arc<Semaphore>,
     silent: Arc<AtomicBool>,
+    /// Whether it lets nobody go.
+    stubborn: Arc<AtomicBool>,
+}
+
+/// Stands still until it is told to go on.
+struct TestClock(AtomicU64);
+
+impl TestClock {
+    fn advance(&self, seconds: u64) {
+        self.0.fetch_add(seconds, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(self.0.load(Ordering::SeqCst))
+    }
 }
 
 #[async_trait]
@@ -55,6 +74,9 @@ impl Peers for Slow {
     }
 
     async fn withdraw(&self, call: &Call<'_>, step: &Step, id: &str, operation: &str) -> Result<(), PeerError> {
+        if self.stubborn.load(Ordering::Relaxed) {
+            return Err(PeerError::Unreachable("no answer".to_owned()));
+        }
         self.own.withdraw(call, step, id, operation).await
     }
 
@@ -81,21 +103,30 @@ struct House {
     issuers: Arc<MemoryIssuers>,
     gate: Arc<Semaphore>,
     silent: Arc<AtomicBool>,
+    stubborn: Arc<AtomicBool>,
     audit: Arc<MemoryAudit>,
+    clock: Arc<TestClock>,
+    vault: Arc<MemoryVault>,
 }
 
 fn mk_house() -> House {
+    mk_house_with(Policy::default())
+}
+
+fn mk_house_with(policy: Policy) -> House {
     let (services, journal): (Arc<MemoryServices>, Arc<MemoryJournal>) = Default::default();
-    let clock = Arc::new(FixedClock(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)));
+    let clock = Arc::new(TestClock(AtomicU64::new(1_000_000)));
     let issuers = Arc::new(MemoryIssuers::new(clock.clone(), 300));
     issuers.keep_tokens();
     let audit = Arc::<MemoryAudit>::default();
-    let tokens = Tokens::new(Arc::<MemoryVault>::default(), issuers.clone(), clock.clone(), audit.clone());
+    let vault = Arc::<MemoryVault>::default();
+    let tokens = Tokens::new(vault.clone(), issuers.clone(), clock.clone(), audit.clone());
     let (own, gate) = (Arc::new(OwnPeer::default()), Arc::new(Semaphore::new(100)));
-    let silent = Arc::<AtomicBool>::default();
+    let (silent, stubborn): (Arc<AtomicBool>, Arc<AtomicBool>) = Default::default();
+    let slow = Slow { own: own.clone(), gate: gate.clone(), silent: silent.clone(), stubborn: stubborn.clone() };
     let federation = FederationPorts {
         journal: journal.clone(),
-        peers: Arc::new(Slow { own: own.clone(), gate: gate.clone(), silent: silent.clone() }),
+        peers: Arc::new(slow),
         mint: Arc::new(tokens),
         audit: audit.clone(),
         own: Own {
@@ -111,7 +142,7 @@ fn mk_house() -> House {
         users: Arc::new(MemoryUsers::new("oscar-svc")),
         settings: Arc::new(MemorySettings::default()),
         cluster: Arc::new(MemoryCluster::default()),
-        clock,
+        clock: clock.clone(),
         entropy: Arc::new(SeededEntropy::new(7)),
         federation,
         jobs: None,
@@ -123,9 +154,9 @@ fn mk_house() -> House {
         ssl_verify: true,
     };
     let registry = ["x", "y"].map(|id| (id.to_owned(), cluster.clone())).into();
-    let manager = Arc::new(Manager::new(ports, Policy { registry, ..Policy::default() }));
+    let manager = Arc::new(Manager::new(ports, Policy { registry, ..policy }));
     own.bind(Arc::downgrade(&manager));
-    House { manager, services, journal, issuers, gate, silent, audit }
+    House { manager, services, journal, issuers, gate, silent, stubborn, audit, clock, vault }
 }
 
 fn name(text: &str) -> ServiceName {
