@@ -140,7 +140,10 @@ impl Federator {
         }
         if merged != record.membership || record.membership.removed().next().is_some() {
             let everybody = everybody.then_some(&living);
-            self.absorb(&record.own.service_name, &record.federation_id, &merged, everybody).await?;
+            if self.absorb(&record.own.service_name, &record.federation_id, &merged, everybody).await? {
+                // Whoever reads the definition from now on finds it there, and does not undo it.
+                self.coordinator_of(&record.own.service_name).await?;
+            }
         }
         Ok(())
     }

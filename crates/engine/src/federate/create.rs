@@ -254,7 +254,7 @@ impl Federator {
         for (member, looked) in join_all(looks).await {
             match looked {
                 Ok(mut sighting) => {
-                    correct_origination(&mut sighting, sent.get(&member));
+                    correct(&mut sighting, sent.get(&member));
                     sightings.insert(member, sighting);
                 }
                 Err(trouble) => drop(troubles.insert(member, trouble)),
@@ -451,9 +451,17 @@ fn step_contact<'a>(operation: &'a Operation, step: &Step) -> Result<&'a Contact
     contact.ok_or_else(|| MemberOutcome::new(&step.member, Kind::Unreachable, "its cluster is not known"))
 }
 
-/// A foreign manager does not tell what it had before; the coordinator remembers.
-pub(crate) fn correct_origination(sighting: &mut Sighting, sent: Option<&Sent>) {
+/// What was seen, with what the coordinator remembers. A foreign manager does not tell what it had
+/// before; and where a manager of our kind was, "nothing" counts only from one of our kind: a
+/// proxy in front of it says so too while it is away.
+pub(crate) fn correct(sighting: &mut Sighting, sent: Option<&Sent>) {
     use oscar_model::federation::plan::Origination;
+    let was_ours = sent.is_some_and(|sent| sent.audience == Audience::Ours);
+    if was_ours && sighting.found == Found::Nothing && sighting.audience == Some(Audience::Foreign) {
+        let cause = "what answers there is not the manager that was there, and knows of no such service";
+        *sighting = Sighting { found: Found::Unreachable(cause.to_owned()), audience: None };
+        return;
+    }
     let adopted = sent.is_some_and(|sent| sent.former.is_some());
     if let (Found::Replica { origination, .. }, Some(Audience::Foreign)) = (&mut sighting.found, sighting.audience) {
         *origination = if adopted { Origination::Adopted } else { Origination::Created };

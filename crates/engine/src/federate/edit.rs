@@ -35,8 +35,8 @@ pub struct Edited {
 
 /// What a change was judged on.
 enum Seen {
-    /// It says itself who is in the federation.
-    Nothing,
+    /// It says itself who is in the federation, from what the stored definition says.
+    Definition,
     Membership(Option<Membership>),
 }
 
@@ -135,7 +135,12 @@ impl Federator {
     ) -> Result<(Arc<Stored>, Edited), Failure> {
         let service = next.name().clone();
         let edit = Edit { delete: true, ..Edit::default() };
-        let (stored, warnings) = self.store(stored, next, sensitive, &edit, (Seen::Nothing, &access)).await?;
+        let stored = self.store(stored, next, sensitive, &edit, (Seen::Definition, &access)).await;
+        if let Err(Failure::MembersChanged(_)) = &stored {
+            // Whoever reads it again finds what he could not know.
+            self.coordinator_of(&service).await?;
+        }
+        let (stored, warnings) = stored?;
         let repair = self.reconcile(&service, Some(access)).await?;
         Ok((stored, Edited { troubles: repair.troubles(), warnings }))
     }
@@ -160,8 +165,16 @@ impl Federator {
         }
         let known = self.known(&service).await?;
         let membership = known.as_ref().map(|record| &record.membership);
-        if matches!(&seen, Seen::Membership(seen) if seen.as_ref() != membership) {
-            return Err(Failure::RevisionMismatch(service));
+        match &seen {
+            Seen::Membership(seen) if seen.as_ref() != membership => {
+                return Err(Failure::RevisionMismatch(service));
+            }
+            Seen::Definition
+                if membership.is_some_and(|members| self.is_behind(&stored.service.definition, members)) =>
+            {
+                return Err(Failure::MembersChanged(service));
+            }
+            Seen::Membership(_) | Seen::Definition => {}
         }
         let deploys = next.definition.federation.as_ref().is_some_and(Federation::deploys);
         let mut warnings = Vec::new();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use oscar_model::federation::edit::projected;
 use oscar_model::federation::expand::{Audience, OPERATION_ANNOTATION};
-use oscar_model::federation::membership::Place;
+use oscar_model::federation::membership::{Membership, Place};
 use oscar_model::federation::plan::{Act, Found, Step, Undo, depart};
 use oscar_model::federation::record::{Access, Against, Contact, Echo, FederationRecord, Leaving, Role, Sent};
 use oscar_model::federation::sync::{in_sync, is_echo, project};
@@ -80,9 +80,8 @@ impl Federator {
             let stored = self.services.get(name).await.map_err(|error| Failure::of_service(error, name))?;
             let ours = stored.filter(|stored| federation_of(&stored.service.definition) == record.federation_id);
             let Some(stored) = ours else { return Ok(None) };
-            let registry = |id: &str| self.place(&Definition::new(name.clone(), "", ""), id);
-            let projected = projected(&stored.service.definition, &record.membership, &registry);
-            let Some(definition) = projected.filter(|_| !planted(Bug::NotProjected)) else {
+            let followed = self.followed(&stored.service.definition, &record.membership);
+            let Some(definition) = followed.filter(|_| !planted(Bug::NotProjected)) else {
                 return Ok(Some((record, stored)));
             };
             let mut sensitive = self.services.reveal(name).await.map_err(|error| Failure::of_service(error, name))?;
@@ -94,6 +93,18 @@ impl Federator {
                 Err(error) => return Err(Failure::of_service(error, name)),
             }
         }
+    }
+
+    /// The definition of a coordinator as the membership has it; `None` when it says so already.
+    fn followed(&self, definition: &Definition, membership: &Membership) -> Option<Definition> {
+        let registry = |id: &str| self.place(&Definition::new(definition.name.clone(), "", ""), id);
+        projected(definition, membership, &registry)
+    }
+
+    /// Whether others have changed who is in a federation and the definition does not say so yet:
+    /// nobody can have read it.
+    pub(crate) fn is_behind(&self, definition: &Definition, membership: &Membership) -> bool {
+        self.followed(definition, membership).is_some()
     }
 
     /// A crash came between writing down who is to be in a federation and the definition that
@@ -269,7 +280,7 @@ impl Federator {
         let call = Call { member: id, contact, owner: &record.owner, credential: &credential, time: time_of(record) };
         let mut sighting = self.peers.look(&call, &record.federation_id).await;
         let sent = record.sent.get(id);
-        super::create::correct_origination(&mut sighting, sent);
+        super::create::correct(&mut sighting, sent);
         let contact = Contact { audience: sighting.audience.unwrap_or(contact.audience), ..contact.clone() };
         match depart(id, &sighting.found, leaving.delete) {
             Err(obstacle) => Some(MemberOutcome::of_obstacle(id, &obstacle)),

@@ -1,6 +1,7 @@
 //! What the simulator found, each in the smallest world that shows it: one manager, whose
 //! clusters all are itself.
 
+mod edits;
 mod grants;
 mod late;
 
@@ -25,7 +26,7 @@ use oscar_engine::{Failure, FederationPorts, Manager, OwnPeer, Policy, Ports, Te
 use oscar_model::federation::edit::Edit;
 use oscar_model::federation::expand::{Audience, FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION};
 use oscar_model::federation::membership::{Attributes, Membership, Place};
-use oscar_model::federation::plan::Step;
+use oscar_model::federation::plan::{Found, Step};
 use oscar_model::federation::record::{Access, Contact, FederationRecord, Former, Leaving, Role};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::federation::{Federation, Member, Target, Topology};
@@ -44,6 +45,8 @@ struct Slow {
     silent: Arc<AtomicBool>,
     /// Whether it lets nobody go.
     stubborn: Arc<AtomicBool>,
+    /// Whether a proxy answers in its place: it knows of nothing.
+    away: Arc<AtomicBool>,
 }
 
 /// Stands still until it is told to go on.
@@ -65,6 +68,9 @@ impl Clock for TestClock {
 impl Peers for Slow {
     async fn look(&self, call: &Call<'_>, federation_id: &str) -> Sighting {
         tokio::task::yield_now().await;
+        if self.away.load(Ordering::Relaxed) {
+            return Sighting { found: Found::Nothing, audience: Some(Audience::Foreign) };
+        }
         self.own.look(call, federation_id).await
     }
 
@@ -104,6 +110,7 @@ struct House {
     gate: Arc<Semaphore>,
     silent: Arc<AtomicBool>,
     stubborn: Arc<AtomicBool>,
+    away: Arc<AtomicBool>,
     audit: Arc<MemoryAudit>,
     clock: Arc<TestClock>,
     vault: Arc<MemoryVault>,
@@ -122,8 +129,14 @@ fn mk_house_with(policy: Policy) -> House {
     let vault = Arc::<MemoryVault>::default();
     let tokens = Tokens::new(vault.clone(), issuers.clone(), clock.clone(), audit.clone());
     let (own, gate) = (Arc::new(OwnPeer::default()), Arc::new(Semaphore::new(100)));
-    let (silent, stubborn): (Arc<AtomicBool>, Arc<AtomicBool>) = Default::default();
-    let slow = Slow { own: own.clone(), gate: gate.clone(), silent: silent.clone(), stubborn: stubborn.clone() };
+    let [silent, stubborn, away]: [Arc<AtomicBool>; 3] = Default::default();
+    let slow = Slow {
+        own: own.clone(),
+        gate: gate.clone(),
+        silent: silent.clone(),
+        stubborn: stubborn.clone(),
+        away: away.clone(),
+    };
     let federation = FederationPorts {
         journal: journal.clone(),
         peers: Arc::new(slow),
@@ -156,7 +169,7 @@ fn mk_house_with(policy: Policy) -> House {
     let registry = ["x", "y"].map(|id| (id.to_owned(), cluster.clone())).into();
     let manager = Arc::new(Manager::new(ports, Policy { registry, ..policy }));
     own.bind(Arc::downgrade(&manager));
-    House { manager, services, journal, issuers, gate, silent, stubborn, audit, clock, vault }
+    House { manager, services, journal, issuers, gate, silent, stubborn, away, audit, clock, vault }
 }
 
 fn name(text: &str) -> ServiceName {

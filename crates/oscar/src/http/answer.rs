@@ -155,7 +155,7 @@ impl From<Failure> for Refused {
             Failure::NotVisible(_) => Code::NotVisible,
             Failure::NotOwner(_) | Failure::NotBucketOwner(_) => Code::NotOwner,
             Failure::NotAdministrator => Code::NotAdministrator,
-            Failure::RevisionMismatch(_) => Code::RevisionMismatch,
+            Failure::RevisionMismatch(_) | Failure::MembersChanged(_) => Code::RevisionMismatch,
             Failure::Unreadable { .. } => Code::ServiceUnreadable,
             Failure::Obstacles { ref outcomes, .. } => obstacle_code(outcomes),
             Failure::RolledBack { .. } => Code::FederationRolledBack,
