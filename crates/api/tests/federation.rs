@@ -137,19 +137,18 @@ fn step() -> impl Strategy<Value = Step> {
 fn operation() -> impl Strategy<Value = Operation> {
     let phase = prop_oneof![Just(Phase::Forward), Just(Phase::Back)];
     let ids = (text(), text(), name(), owner());
-    (ids, phase, vec(step(), 0..3), btree_map(id(), contact(), 0..3), access(), any::<u64>()).prop_map(
-        |((id, federation_id, coordinator, owner), phase, steps, contacts, access, begun)| Operation {
-            id,
-            federation_id,
-            coordinator,
-            owner,
-            phase,
-            steps,
-            contacts,
-            access,
-            begun,
-        },
+    (
+        ids,
+        phase,
+        vec(step(), 0..3),
+        btree_map(id(), contact(), 0..3),
+        access(),
+        any::<u64>(),
+        btree_map(id(), any::<u64>(), 0..3),
     )
+        .prop_map(|((id, federation_id, coordinator, owner), phase, steps, contacts, access, begun, absent)| {
+            Operation { id, federation_id, coordinator, owner, phase, steps, contacts, access, begun, absent }
+        })
 }
 
 fn stamped<T: std::fmt::Debug + Clone>(
@@ -187,7 +186,11 @@ fn federation() -> impl Strategy<Value = FederationRecord> {
         Just(Role::Coordinator),
         (id(), text()).prop_map(|(coordinator, endpoint)| Role::Worker { coordinator, endpoint })
     ];
-    let leaving = (contact(), any::<bool>()).prop_map(|(contact, delete)| Leaving { contact, delete });
+    let leaving = (contact(), any::<bool>(), option::of(any::<u64>())).prop_map(|(contact, delete, absent)| Leaving {
+        contact,
+        delete,
+        absent,
+    });
     let echo = (definition(), definition()).prop_map(|(wanted, found)| Box::new(Echo { wanted, found }));
     let texts = (text(), text(), text());
     let sent = (audience(), texts, option::of(echo), option::of(definition().prop_map(Box::new))).prop_map(
@@ -385,6 +388,7 @@ fn a_definition_with_more_than_a_reader_takes_is_still_read_back() {
         contacts: BTreeMap::new(),
         access: Access::default(),
         begun: 1,
+        absent: BTreeMap::new(),
     };
     assert_eq!(Operation::from_bytes(&operation.to_bytes()), Ok(operation));
 }

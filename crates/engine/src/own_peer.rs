@@ -15,7 +15,7 @@ use crate::deploy::{Order, Terms};
 use crate::failure::Failure;
 use crate::federate::Letting;
 use crate::manager::Manager;
-use crate::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
+use crate::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting, Undone};
 
 /// Calls that a manager makes to itself. It is made before the manager that it belongs to.
 #[derive(Default)]
@@ -94,11 +94,11 @@ impl Peers for OwnPeer {
         withdrawn.map_err(|failure| refused(&failure))
     }
 
-    async fn undo(&self, call: &Call<'_>, _step: &Step, operation: &str) -> Result<(), PeerError> {
+    async fn undo(&self, call: &Call<'_>, _step: &Step, operation: &str) -> Result<Undone, PeerError> {
         let principal = Principal::of_owner(call.owner);
         let manager = self.manager()?;
         let undone = manager.undo_replica(&principal, &call.member.service_name, operation).await;
-        undone.map_err(|failure| refused(&failure))
+        undone.map(|()| Undone::ForGood).map_err(|failure| refused(&failure))
     }
 
     async fn join(&self, call: &Call<'_>, invitation: &Invitation) -> Result<(), PeerError> {

@@ -3,18 +3,28 @@
 #![expect(clippy::large_futures, reason = "a test's stack is large enough")]
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
-use oscar_engine::federate::{Create, CreateFailure, Tended};
+use async_trait::async_trait;
+use oscar_engine::federate::{Create, CreateFailure, Federator, Tended};
+use oscar_engine::memory::FixedClock;
+use oscar_engine::ports::journal::Journal as _;
+use oscar_engine::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting, Undone};
 use oscar_engine::ports::services::Services as _;
 use oscar_engine::testing::make::{mk_definition, mk_owner, mk_service};
 use oscar_engine::testing::world::{Strike, World};
+use oscar_model::federation::edit::Edit;
+use oscar_model::federation::expand::{Audience, OPERATION_ANNOTATION};
+use oscar_model::federation::plan::{Found, Origination, Step};
 use oscar_model::federation::record::{Access, Bearer};
+use oscar_model::federation::topology::MemberId;
 use oscar_model::federation::{Delegation, Federation, LocalShare, Member, OnUnknown, Target, Topology};
 use oscar_model::identity::Owner;
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
-use oscar_model::service::{Cluster, Sensitive, Service};
+use oscar_model::service::{Cluster, Definition, Sensitive, Service};
 
 const HOME: &str = "https://home";
 const MEMBERS: [(&str, &str, &str); 2] = [("a", "https://a", "replica-a"), ("b", "https://b", "replica-b")];
@@ -296,4 +306,128 @@ async fn deleting_removes_what_was_created_and_gives_back_what_was_adopted() {
     world.at("https://b").set_down(false);
     assert_eq!(federator.finish_deleted().await.map(|tended| tended.open), Ok(0));
     assert_eq!(world.snapshot().await, before);
+}
+
+/// Managers that know no operations, and that may be slow.
+#[derive(Default)]
+struct Foreign {
+    there: Mutex<BTreeMap<MemberId, Definition>>,
+    under_way: Mutex<Vec<(MemberId, Definition)>>,
+    slow: AtomicBool,
+}
+
+impl Foreign {
+    fn there(&self) -> std::sync::MutexGuard<'_, BTreeMap<MemberId, Definition>> {
+        self.there.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was sent long ago is carried out.
+    fn catch_up(&self) {
+        let under_way = std::mem::take(&mut *self.under_way.lock().unwrap_or_else(PoisonError::into_inner));
+        self.there().extend(under_way);
+    }
+}
+
+#[async_trait]
+impl Peers for Foreign {
+    async fn look(&self, call: &Call<'_>, _federation_id: &str) -> Sighting {
+        let found = match self.there().get(call.member) {
+            None => Found::Nothing,
+            Some(found) => Found::Replica { origination: Origination::Created, definition: Box::new(found.clone()) },
+        };
+        Sighting { found, audience: Some(Audience::Foreign) }
+    }
+
+    async fn deploy(&self, call: &Call<'_>, step: &Step, _token: &Secret) -> Result<(), PeerError> {
+        let definition = *step.definition.clone().expect("something to write");
+        if self.slow.load(Ordering::Relaxed) {
+            let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+            under_way.push((call.member.clone(), definition));
+            return Err(PeerError::Unreachable("it did not answer in time".to_owned()));
+        }
+        self.there().insert(call.member.clone(), definition);
+        Ok(())
+    }
+
+    async fn withdraw(&self, call: &Call<'_>, _step: &Step, _id: &str, _operation: &str) -> Result<(), PeerError> {
+        self.there().remove(call.member);
+        Ok(())
+    }
+
+    async fn undo(&self, call: &Call<'_>, _step: &Step, operation: &str) -> Result<Undone, PeerError> {
+        let mut there = self.there();
+        let of = |found: &Definition| found.annotations.get(OPERATION_ANNOTATION).is_some_and(|by| by == operation);
+        if !there.get(call.member).is_some_and(of) {
+            return Ok(Undone::Absent);
+        }
+        there.remove(call.member);
+        Ok(Undone::ForGood)
+    }
+
+    async fn join(&self, _call: &Call<'_>, _invitation: &Invitation) -> Result<(), PeerError> {
+        Err(PeerError::Refused("what is that".to_owned()))
+    }
+
+    async fn sync(&self, _call: &Call<'_>, _exchange: &Exchange) -> Result<Exchange, PeerError> {
+        Err(PeerError::Refused("what is that".to_owned()))
+    }
+}
+
+/// The coordinator's engine among foreign managers, so many seconds later.
+fn mk_among(world: &World, foreign: &Arc<Foreign>, later: u64) -> Federator {
+    let mut federator = world.federator(HOME);
+    federator.peers = foreign.clone();
+    federator.clock = Arc::new(FixedClock(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + later)));
+    federator
+}
+
+#[tokio::test]
+async fn what_a_foreign_manager_does_late_is_taken_back_too() {
+    for late in [true, false] {
+        let (world, foreign) = (mk_world(), Arc::<Foreign>::default());
+        foreign.slow.store(true, Ordering::Relaxed);
+        let refused = mk_among(&world, &foreign, 0).create(mk_create(Topology::Star)).await;
+        let Err(CreateFailure::RolledBack { left, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(left.len(), 2, "nobody knows what will arrive: {left:?}");
+        assert_eq!(mk_among(&world, &foreign, 10).recover().await.map(|tended| tended.open), Ok(1), "too soon");
+        if late {
+            foreign.catch_up();
+        }
+        mk_among(&world, &foreign, 31).recover().await.expect("recovered");
+        mk_among(&world, &foreign, 32).recover().await.expect("recovered");
+        assert_eq!(foreign.there().len(), 0);
+        assert_eq!(world.at(HOME).journal.operations().await, Ok(vec![]), "it has ended");
+    }
+}
+
+#[tokio::test]
+async fn what_a_foreign_manager_refused_is_not_waited_for() {
+    let (world, foreign) = (mk_world(), Arc::<Foreign>::default());
+    let mut create = mk_create(Topology::Star);
+    create.replaces = None;
+    // The name was taken meanwhile: nothing was sent that could still arrive.
+    world.at(HOME).services.create(mk_service("coordinator", &owner()), Sensitive::default()).await.expect("planted");
+    let refused = mk_among(&world, &foreign, 0).create(create).await;
+    assert!(matches!(refused, Err(CreateFailure::Local(_))), "{refused:?}");
+    assert_eq!(foreign.there().len(), 0);
+    assert_eq!(world.at(HOME).journal.operations().await, Ok(vec![]));
+}
+
+#[tokio::test]
+async fn who_leaves_before_a_foreign_manager_has_answered_is_looked_for_once_more() {
+    let (world, foreign) = (mk_world(), Arc::<Foreign>::default());
+    mk_among(&world, &foreign, 0).create(mk_create(Topology::Star)).await.expect("created");
+    foreign.slow.store(true, Ordering::Relaxed);
+    let add = Edit { add: vec![mk_member("a", "third")], ..Edit::default() };
+    let coordinator = name("coordinator");
+    mk_among(&world, &foreign, 1).edit(&coordinator, &add, access()).await.expect("edited");
+    let remove = vec![mk_member("a", "third").target];
+    let remove = Edit { remove, delete: true, ..Edit::default() };
+    mk_among(&world, &foreign, 2).edit(&coordinator, &remove, access()).await.expect("edited");
+    foreign.catch_up();
+    assert_eq!(foreign.there().len(), 3);
+    mk_among(&world, &foreign, 40).reconcile(&coordinator, Some(access())).await.expect("looked");
+    assert_eq!(foreign.there().len(), 2, "what came late is gone");
+    let record = world.at(HOME).journal.federation(&coordinator).await.expect("read").expect("there");
+    assert_eq!(record.leaving.len(), 0);
 }

@@ -68,11 +68,13 @@ struct StoredOperation {
     #[serde(default)]
     access: StoredAccess,
     begun: u64,
+    #[serde(default)]
+    absent: Vec<Of<u64>>,
 }
 
 impl Kept for Operation {
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { id, federation_id, coordinator, owner, phase, steps, contacts, access, begun } = self;
+        let Self { id, federation_id, coordinator, owner, phase, steps, contacts, access, begun, absent } = self;
         write(StoredOperation {
             id: id.clone(),
             federation_id: federation_id.clone(),
@@ -86,6 +88,7 @@ impl Kept for Operation {
             contacts: list(contacts, StoredContact::from_contact),
             access: StoredAccess::from_access(access),
             begun: *begun,
+            absent: list(absent, |since| *since),
         })
     }
 
@@ -104,6 +107,7 @@ impl Kept for Operation {
             contacts: map(stored.contacts, |contact| Ok(contact.into_contact()))?,
             access: stored.access.into_access(),
             begun: stored.begun,
+            absent: map(stored.absent, Ok)?,
         })
     }
 }
@@ -119,6 +123,8 @@ enum StoredRole {
 struct StoredLeaving {
     contact: StoredContact,
     delete: bool,
+    #[serde(default)]
+    absent: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -205,6 +211,7 @@ impl Kept for FederationRecord {
             leaving: list(leaving, |leaving| StoredLeaving {
                 contact: StoredContact::from_contact(&leaving.contact),
                 delete: leaving.delete,
+                absent: leaving.absent,
             }),
             deleted: *deleted,
             access: StoredAccess::from_access(access),
@@ -227,7 +234,8 @@ impl Kept for FederationRecord {
             owner: owner(&stored.owner)?,
             membership: Membership::try_from(stored.membership).map_err(|fault| fault.to_string())?,
             leaving: map(stored.leaving, |leaving| {
-                Ok(Leaving { contact: leaving.contact.into_contact(), delete: leaving.delete })
+                let StoredLeaving { contact, delete, absent } = leaving;
+                Ok(Leaving { contact: contact.into_contact(), delete, absent })
             })?,
             deleted: stored.deleted,
             access: stored.access.into_access(),

@@ -8,7 +8,7 @@ use oscar_model::federation::edit::follow;
 use oscar_model::federation::expand::{Audience, FEDERATION_ID_ANNOTATION, Origin, Unfit, Worker, expand, fit};
 use oscar_model::federation::membership::{Membership, Place};
 use oscar_model::federation::plan::{Found, Plan, Step, plan};
-use oscar_model::federation::record::{Access, Contact, FederationRecord, Operation, Phase, Role, Sent};
+use oscar_model::federation::record::{Access, Contact, FederationRecord, Operation, Phase, Role, Seconds, Sent};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::identity::Owner;
 use oscar_model::secret::Secret;
@@ -17,11 +17,18 @@ use oscar_model::service::{Definition, Sensitive, Service};
 use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::StoreError;
-use crate::ports::peers::{Call, Condition, MemberState, PeerError, Sighting};
+use crate::ports::peers::{Call, Condition, MemberState, Sighting, Undone};
 use crate::ports::services::{Revision, Stored};
 
 use super::reconcile::{secrets_digest, wanted_digest};
 use super::{Federator, Kind, MemberOutcome, Tended, contact, federation_of, hex, with_secrets};
+
+/// What was sent to a foreign manager and got no answer is looked for once more after so long: it
+/// does not refuse what arrives late.
+pub(crate) const LATEST: Seconds = 30;
+
+pub(crate) const MAY_ARRIVE: &str =
+    "nothing of it is there, but what was sent got no answer: it is looked for once more";
 
 /// What is needed to create a federation.
 pub struct Create {
@@ -87,6 +94,11 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
+    /// Whether nobody answered there.
+    pub(crate) fn is_silent(&self, member: &MemberId) -> bool {
+        self.sightings.get(member).is_some_and(|sighting| matches!(sighting.found, Found::Unreachable(_)))
+    }
+
     pub(crate) fn plan(&self) -> Plan {
         let found = self.sightings.iter().map(|(id, sighting)| (id.clone(), sighting.found.clone())).collect();
         let wanted: Vec<_> =
@@ -140,6 +152,7 @@ impl Federator {
             contacts: survey.contacts,
             access: create.access.clone(),
             begun: self.now(),
+            absent: BTreeMap::new(),
         };
         Ok(Prepared { operation, create })
     }
@@ -273,7 +286,9 @@ impl Federator {
         });
         let failed: Vec<_> = join_all(steps).await.into_iter().flatten().collect();
         if !failed.is_empty() {
-            let left = self.go_back(operation).await?;
+            let unknown = failed.iter().filter(|outcome| outcome.kind == Kind::Unreachable);
+            let unknown: BTreeSet<_> = unknown.map(|outcome| outcome.member.clone()).collect();
+            let left = self.go_back(operation, &unknown).await?;
             return Err(CreateFailure::RolledBack { failed, left });
         }
         let record = self.first_record(&create, &operation);
@@ -294,7 +309,7 @@ impl Federator {
             // Whether it is there is not known; who looks later decides by what is found.
             Err(error @ StoreError::Unavailable(_)) => Err(CreateFailure::Local(Failure::of_service(error, &name))),
             Err(error) => {
-                self.go_back(operation).await?;
+                self.go_back(operation, &BTreeSet::new()).await?;
                 Err(CreateFailure::Local(Failure::of_service(error, &name)))
             }
         }
@@ -314,33 +329,52 @@ impl Federator {
     }
 
     /// Takes everything back that the operation may have done. What cannot be now stays in the
-    /// journal for [`Federator::recover`].
-    async fn go_back(&self, mut operation: Operation) -> Result<Vec<MemberOutcome>, Failure> {
+    /// journal for [`Federator::recover`]. Of members in `unknown` it is not known whether what was
+    /// sent has arrived.
+    async fn go_back(
+        &self,
+        mut operation: Operation,
+        unknown: &BTreeSet<MemberId>,
+    ) -> Result<Vec<MemberOutcome>, Failure> {
         operation.phase = Phase::Back;
         self.journal.put_operation(&operation).await?;
         // The name is free at once, whoever can be reached.
         self.journal.remove_federation(&operation.federation_id, &operation.coordinator).await?;
         let undone = operation.steps.iter().map(|step| async {
             let outcome = self.take_back(&operation, step).await;
+            let since = operation.absent.get(&step.member).copied();
+            let may_arrive = outcome == Ok(Undone::Absent) && unknown.contains(&step.member);
+            if may_arrive && since.is_none_or(|since| self.now() < since + LATEST) {
+                return Some(MemberOutcome::new(&step.member, Kind::Awaited, MAY_ARRIVE));
+            }
+            let outcome = outcome.map(drop);
             self.note_step(&operation, step, "replica-rolled-back", &outcome).await;
             outcome.err()
         });
         let left: Vec<_> = join_all(undone).await.into_iter().flatten().collect();
         if left.is_empty() {
             self.journal.remove_operation(&operation.id).await?;
+            return Ok(Vec::new());
+        }
+        let before = operation.absent.clone();
+        for outcome in left.iter().filter(|outcome| outcome.kind == Kind::Awaited) {
+            operation.absent.entry(outcome.member.clone()).or_insert_with(|| self.now());
+        }
+        if operation.absent != before {
+            self.journal.put_operation(&operation).await?;
         }
         Ok(left)
     }
 
-    async fn take_back(&self, operation: &Operation, step: &Step) -> Result<(), MemberOutcome> {
+    async fn take_back(&self, operation: &Operation, step: &Step) -> Result<Undone, MemberOutcome> {
         let contact = step_contact(operation, step)?;
         if planted(Bug::UndoSkipped) {
-            return Ok(());
+            return Ok(Undone::ForGood);
         }
         let credential = self.credential(&operation.access, &operation.owner, &step.member.cluster_id, contact).await;
         let credential = credential.map_err(|cause| MemberOutcome::new(&step.member, Kind::Credentials, cause))?;
         let call = Call { member: &step.member, contact, owner: &operation.owner, credential: &credential, time: 0 };
-        let undone: Result<(), PeerError> = self.peers.undo(&call, step, &operation.id).await;
+        let undone = self.peers.undo(&call, step, &operation.id).await;
         undone.map_err(|error| MemberOutcome::of_error(&step.member, &error))
     }
 
@@ -377,7 +411,9 @@ impl Federator {
             self.journal.remove_operation(&operation.id).await?;
             return Ok(0);
         }
-        Ok(usize::from(!self.go_back(operation).await?.is_empty()))
+        // Nobody knows any more what was answered.
+        let unknown = operation.steps.iter().map(|step| step.member.clone()).collect();
+        Ok(usize::from(!self.go_back(operation, &unknown).await?.is_empty()))
     }
 
     /// Its coordinator is there, or was and has been deleted since.

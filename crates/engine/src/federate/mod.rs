@@ -139,6 +139,8 @@ pub struct MemberOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Well,
+    /// Nothing of ours is there, and something that was sent may still arrive.
+    Awaited,
     Unreachable,
     /// It answered that it will not.
     Refused,

@@ -23,7 +23,7 @@ use crate::ports::peers::{Call, Condition, MemberState, Sighting};
 use crate::ports::services::Stored;
 
 use super::access::logins;
-use super::create::Survey;
+use super::create::{LATEST, MAY_ARRIVE, Survey};
 use super::{Federator, Kind, MemberOutcome, federation_of, hex, with_secrets};
 
 /// What one look and repair did.
@@ -54,15 +54,21 @@ impl Federator {
         let access = access_of(&record, &stored.service.definition, &sensitive, access);
         let whole = with_secrets(&self.with_registry(&stored.service.definition), &sensitive);
         let operation = self.new_id();
-        let survey = self.survey(&whole, &record.owner, &access, &operation, &record.sent).await;
-        let mut round = Round { record: &record, access: &access, operation: &operation, changes: Changes::default() };
-        let mut repair = self.repair(&mut round, &survey, &stored.service.token).await;
-        let departures = self.see_off(&mut round).await;
+        let mk_round =
+            || Round { record: &record, access: &access, operation: &operation, changes: Changes::default() };
+        let (mut round, mut farewells) = (mk_round(), mk_round());
+        // Side by side: whoever hangs costs those who stay and those who leave one time-out together.
+        let staying = async {
+            let survey = self.survey(&whole, &record.owner, &access, &operation, &record.sent).await;
+            let repair = self.repair(&mut round, &survey, &stored.service.token).await;
+            (survey, repair)
+        };
+        let ((survey, mut repair), departures) = futures::join!(staying, self.see_off(&mut farewells));
         repair.written += departures.written;
         repair.outcomes.extend(departures.outcomes);
-        let changes = round.changes;
+        let changes = Changes { sent: round.changes.sent, ..farewells.changes };
         let record = self.keep_changes(&record, changes).await?;
-        self.talk_to_all(record, &access, &survey.contacts).await?;
+        self.talk_to_all(record, &access, &survey).await?;
         Ok(repair)
     }
 
@@ -246,6 +252,9 @@ impl Federator {
         let mut repair = Repair::default();
         for (id, outcome) in join_all(leavings).await {
             let gone = outcome.as_ref().is_none_or(|outcome| outcome.kind == Kind::Well);
+            if outcome.as_ref().is_some_and(|outcome| outcome.kind == Kind::Awaited) {
+                round.changes.absent.push(id.clone());
+            }
             if gone || planted(Bug::LeavingForgotten) {
                 repair.written += usize::from(outcome.is_some());
                 round.changes.departed.push(id.clone());
@@ -290,6 +299,10 @@ impl Federator {
                 let outcome = self.act(record, access, &contact, &step, operation, &Secret::default()).await;
                 Some(outcome).filter(|outcome| outcome.kind != Kind::Well)
             }
+            // What was sent there and got no answer may still arrive.
+            Ok(None) if sent.is_none() && sighting.found == Found::Nothing && self.is_recent(leaving) => {
+                Some(MemberOutcome::new(id, Kind::Awaited, MAY_ARRIVE))
+            }
             Ok(None) => None,
             Ok(Some(mut step)) => {
                 if contact.audience == Audience::Foreign {
@@ -301,12 +314,18 @@ impl Federator {
         }
     }
 
+    /// Whether nothing was found for too short a time to be sure of it.
+    fn is_recent(&self, leaving: &Leaving) -> bool {
+        leaving.absent.is_none_or(|since| self.now() < since + LATEST)
+    }
+
     fn observe(&self, record: &FederationRecord, outcome: &MemberOutcome, sighting: Option<&Sighting>) {
         let before = self.memory.states.of(&record.federation_id).remove(&outcome.member);
         let answered = sighting.is_some_and(|sighting| sighting.audience.is_some());
         let condition = match outcome.kind {
             Kind::Well => Condition::InSync,
             Kind::Unreachable => Condition::Unreachable,
+            Kind::Awaited => Condition::Pending,
             Kind::Refused | Kind::Taken | Kind::Unfit => Condition::Refused,
             Kind::Credentials => Condition::Blocked,
         };
@@ -343,6 +362,12 @@ impl Federator {
                 record.keys.insert(id.clone(), self.new_key());
             }
             record.sent.insert(id, sent);
+        }
+        let now = self.now();
+        for id in changes.absent {
+            if let Some(leaving) = record.leaving.get_mut(&id) {
+                leaving.absent.get_or_insert(now);
+            }
         }
         for id in changes.departed {
             // Unless it was wanted again, or differently, in the meantime.
@@ -394,11 +419,13 @@ pub(crate) struct Round<'a> {
 pub(crate) struct Changes {
     sent: BTreeMap<MemberId, Sent>,
     pub(crate) departed: Vec<MemberId>,
+    /// Nothing of them was found, where something may still arrive.
+    absent: Vec<MemberId>,
 }
 
 impl Changes {
     fn is_empty(&self) -> bool {
-        self.sent.is_empty() && self.departed.is_empty()
+        self.sent.is_empty() && self.departed.is_empty() && self.absent.is_empty()
     }
 }
 

@@ -148,5 +148,5 @@ pub(crate) fn leaving(
     delete: bool,
 ) -> Leaving {
     let audience = record.sent.get(id).map_or(Audience::Ours, |sent| sent.audience);
-    Leaving { contact: contact(place, Some(audience)), delete }
+    Leaving { contact: contact(place, Some(audience)), delete, absent: None }
 }

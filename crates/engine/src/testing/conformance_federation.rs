@@ -67,9 +67,10 @@ pub fn mk_operation(id: &str, begun: u64) -> Operation {
         owner: mk_owner("someone@egi.eu"),
         phase: Phase::Forward,
         steps: vec![step],
-        contacts: BTreeMap::from([(member, mk_contact(Audience::Foreign))]),
+        contacts: BTreeMap::from([(member.clone(), mk_contact(Audience::Foreign))]),
         access: mk_access(),
         begun,
+        absent: BTreeMap::from([(member, begun)]),
     }
 }
 
@@ -97,7 +98,10 @@ pub fn mk_federation(federation_id: &str, service: &str) -> FederationRecord {
         role: Role::Worker { coordinator: far.clone(), endpoint: "https://far.example".to_owned() },
         owner: Owner::Admin,
         membership,
-        leaving: BTreeMap::from([(far.clone(), Leaving { contact: mk_contact(Audience::Ours), delete: true })]),
+        leaving: BTreeMap::from([(
+            far.clone(),
+            Leaving { contact: mk_contact(Audience::Ours), delete: true, absent: Some(9) },
+        )]),
         deleted: None,
         access: mk_access(),
         sent: BTreeMap::from([(far.clone(), sent)]),

@@ -18,7 +18,7 @@ use oscar_engine::memory::{
 };
 use oscar_engine::ports::clock::Clock;
 use oscar_engine::ports::journal::Journal as _;
-use oscar_engine::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
+use oscar_engine::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting, Undone};
 use oscar_engine::ports::services::Services as _;
 use oscar_engine::testing::make::{mk_definition, mk_owner, mk_user};
 use oscar_engine::tokens::Tokens;
@@ -86,7 +86,7 @@ impl Peers for Slow {
         self.own.withdraw(call, step, id, operation).await
     }
 
-    async fn undo(&self, call: &Call<'_>, step: &Step, operation: &str) -> Result<(), PeerError> {
+    async fn undo(&self, call: &Call<'_>, step: &Step, operation: &str) -> Result<Undone, PeerError> {
         self.own.undo(call, step, operation).await
     }
 
@@ -307,7 +307,8 @@ async fn a_federation_that_was_deleted_is_not_begun_again() {
     house.found(Topology::Star, vec![mk_member("x/r", None)]).await;
     let mut record = house.record().await;
     record.deleted = Some(1);
-    record.leaving = [(id_of("x/r"), Leaving { contact: mk_contact(), delete: true })].into_iter().collect();
+    record.leaving =
+        [(id_of("x/r"), Leaving { contact: mk_contact(), delete: true, absent: None })].into_iter().collect();
     house.journal.put_federation(&record).await.expect("put");
     // A crash came before the service was removed, and somebody edits it.
     house.edit("f", Edit { add: vec![mk_member("x/s", None)], ..Edit::default() }).await.expect("edited");

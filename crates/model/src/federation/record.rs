@@ -76,6 +76,8 @@ pub struct Operation {
     pub contacts: BTreeMap<MemberId, Contact>,
     pub access: Access,
     pub begun: Seconds,
+    /// Since when nothing of it was found at members where it may still arrive.
+    pub absent: BTreeMap<MemberId, Seconds>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +124,8 @@ pub struct Leaving {
     pub contact: Contact,
     /// Remove its service too, if this federation created it. Otherwise it is only let go.
     pub delete: bool,
+    /// Since when nothing of it was found, where something may still arrive.
+    pub absent: Option<Seconds>,
 }
 
 /// What the coordinator knows of a member beyond the membership that all share.

@@ -210,7 +210,7 @@ fn obstacle_code(obstacles: &[MemberOutcome]) -> Code {
     match obstacles.iter().map(|outcome| outcome.kind).max() {
         Some(Kind::Taken | Kind::Refused | Kind::Unfit) => Code::FederationRefused,
         Some(Kind::Credentials) => Code::FederationCredentials,
-        Some(Kind::Unreachable | Kind::Well) | None => Code::FederationUnreachable,
+        Some(Kind::Unreachable | Kind::Awaited | Kind::Well) | None => Code::FederationUnreachable,
     }
 }
 

@@ -28,8 +28,9 @@ pub struct PeersOptions {
     /// The same for a change at a foreign manager: Go OSCAR restarts its store before it answers
     /// a create, and a change that was given up on has to be undone.
     pub foreign_deadline: Duration,
-    /// Calls under way at once, to all managers and to one.
+    /// Calls under way at once: to all managers, for one owner, and for one owner to one machine.
     pub most_calls: usize,
+    pub most_calls_per_owner: usize,
     pub most_calls_per_host: usize,
     /// More bytes of an answer are not read.
     pub longest_answer: usize,
@@ -48,7 +49,8 @@ impl PeersOptions {
             connect_timeout: Duration::from_secs(3),
             deadline: Duration::from_secs(10),
             foreign_deadline: Duration::from_secs(30),
-            most_calls: 32,
+            most_calls: 128,
+            most_calls_per_owner: 32,
             most_calls_per_host: 8,
             longest_answer: 4 << 20,
             lookup: Arc::new(SystemLookup),
