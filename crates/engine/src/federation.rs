@@ -8,9 +8,9 @@ use oscar_model::federation::Federation;
 use oscar_model::federation::edit::Edit;
 use oscar_model::federation::expand::{FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION};
 use oscar_model::federation::plan::Act;
-use oscar_model::federation::record::{Access, AuditRecord, FederationRecord, Holder, Role};
+use oscar_model::federation::record::{Access, AuditRecord, FederationRecord, Holder, Operation, Role};
 use oscar_model::federation::topology::MemberId;
-use oscar_model::identity::Principal;
+use oscar_model::identity::{Owner, Principal};
 use oscar_model::name::ServiceName;
 use oscar_model::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE_ANNOTATION, Sensitive, Service};
 
@@ -27,6 +27,8 @@ use crate::ports::services::{Revision, Stored};
 pub struct Shown {
     pub view: View,
     pub token: Option<GrantStatus>,
+    /// Creates of the service that have not ended.
+    pub operations: Vec<Operation>,
 }
 
 impl Manager {
@@ -168,7 +170,23 @@ impl Manager {
             Some(grant) => self.federator.mint.status(&grant).await,
             None => None,
         };
-        Ok(Shown { view, token })
+        let mut operations = self.operations_for(&stored.service.owner).await?;
+        operations.retain(|operation| operation.coordinator == *name);
+        Ok(Shown { view, token, operations })
+    }
+
+    async fn operations_for(&self, owner: &Owner) -> Result<Vec<Operation>, Failure> {
+        let mut operations = self.federator.journal.operations().await?;
+        operations.retain(|operation| operation.owner == *owner);
+        Ok(operations)
+    }
+
+    /// Every create of the caller's that has not ended: under way, or being taken back; the
+    /// administrator sees all.
+    pub async fn operations(&self, principal: &Principal) -> Result<Vec<Operation>, Failure> {
+        let mut operations = self.federator.journal.operations().await?;
+        operations.retain(|operation| principal.acts_for(&operation.owner));
+        Ok(operations)
     }
 
     /// The service, if the caller may act for its owner or holds its token.
@@ -182,8 +200,8 @@ impl Manager {
         Err(if visible { Failure::NotOwner(name.clone()) } else { Failure::NotVisible(name.clone()) })
     }
 
-    /// Changes who is in the federation of a service. In a dry run only says what the members
-    /// would be.
+    /// Changes who is in the federation of a service. In a dry run only says what would be done at
+    /// which member.
     pub async fn edit_federation(
         &self,
         principal: &Principal,
@@ -191,7 +209,7 @@ impl Manager {
         edit: &Edit,
         terms: Terms,
     ) -> Result<Edited, Failure> {
-        let stored = self.in_charge(principal, name).await?;
+        self.in_charge(principal, name).await?;
         if matches!(principal, Principal::ServiceToken(_)) {
             let stranger = edit
                 .clusters_touched()
@@ -204,13 +222,12 @@ impl Manager {
                 return Err(Failure::NotOwner(name.clone()));
             }
         }
-        if terms.dry_run {
-            if !stored.service.definition.is_worker() {
-                self.federator.rehearse(&stored.service.definition, edit)?;
-            }
-            return Ok(Edited::default());
+        let (dry_run, access) = (terms.dry_run, access_by(&terms.by(principal)));
+        if dry_run {
+            let foreseen = Some(self.federator.foresee(name, edit, access).await?);
+            return Ok(Edited { foreseen, ..Edited::default() });
         }
-        self.federator.edit(name, edit, access_by(&terms.by(principal))).await
+        self.federator.edit(name, edit, access).await
     }
 
     /// Looks at every member now instead of at the next tick.

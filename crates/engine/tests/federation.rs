@@ -61,6 +61,7 @@ fn mk_create(topology: Topology) -> Create {
         local: LocalShare::First,
         on_unknown: OnUnknown::Wait,
         share_refresh_token: false,
+        share_secrets: false,
     });
     let mut sensitive = Sensitive::default();
     sensitive.environment.insert("KEY".to_owned(), Secret::new("crossing"));

@@ -118,6 +118,8 @@ pub struct FederationBody {
     pub on_unknown: String,
     #[serde(skip_serializing_if = "is_false")]
     pub share_refresh_token: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    pub share_secrets: bool,
 }
 
 /// The policy as a word, or with its weights.
@@ -503,6 +505,7 @@ pub(crate) fn federation_body(federation: &Federation) -> FederationBody {
         local,
         on_unknown,
         share_refresh_token,
+        share_secrets,
     } = federation;
     FederationBody {
         group_id: group_id.clone(),
@@ -513,6 +516,7 @@ pub(crate) fn federation_body(federation: &Federation) -> FederationBody {
         local: if *local == LocalShare::First { String::new() } else { local.as_str().to_owned() },
         on_unknown: if *on_unknown == OnUnknown::Wait { String::new() } else { on_unknown.as_str().to_owned() },
         share_refresh_token: *share_refresh_token,
+        share_secrets: *share_secrets,
     }
 }
 

@@ -22,6 +22,7 @@ use crate::ports::mint::{Claim, Submission};
 use crate::ports::peers::PeerError;
 use crate::ports::services::Stored;
 
+use super::foresee::Foreseen;
 use super::remove::leaving;
 use super::view::coordinator_of;
 use super::{Federator, Kind, MemberOutcome, federation_of, raise_fence};
@@ -31,6 +32,8 @@ use super::{Federator, Kind, MemberOutcome, federation_of, raise_fence};
 pub struct Edited {
     pub troubles: Vec<MemberOutcome>,
     pub warnings: Vec<String>,
+    /// What would be done, in a dry run.
+    pub foreseen: Option<Vec<Foreseen>>,
 }
 
 /// What a change was judged on.
@@ -121,7 +124,7 @@ impl Federator {
             }
         };
         let repair = self.reconcile(service, Some(access)).await?;
-        Ok(Edited { troubles: repair.troubles(), warnings })
+        Ok(Edited { troubles: repair.troubles(), warnings, foreseen: None })
     }
 
     /// Replaces the definition of a coordinator and everything that is wanted with it. Members
@@ -142,7 +145,7 @@ impl Federator {
         }
         let (stored, warnings) = stored?;
         let repair = self.reconcile(&service, Some(access)).await?;
-        Ok((stored, Edited { troubles: repair.troubles(), warnings }))
+        Ok((stored, Edited { troubles: repair.troubles(), warnings, foreseen: None }))
     }
 
     /// First the membership, then the definition: a crash between the two is mended by the next
@@ -232,7 +235,7 @@ impl Federator {
     }
 
     /// A federation that was deleted is not begun again: what is left of it is being removed.
-    async fn blank_record(&self, service: &Service) -> Result<FederationRecord, Failure> {
+    pub(super) async fn blank_record(&self, service: &Service) -> Result<FederationRecord, Failure> {
         let marked = federation_of(&service.definition);
         let ended = self.journal.federations().await?.iter().any(|record| record.federation_id == marked);
         Ok(FederationRecord {
@@ -279,30 +282,10 @@ impl Federator {
     /// star or a tree the coordinator must hear it now.
     async fn edit_from_worker(&self, record: FederationRecord, edit: &Edit) -> Result<Edited, Failure> {
         let service = record.own.service_name.clone();
-        if !record.membership.is_member(&record.own) {
-            // It is on its way out, and nobody would hear of the change.
-            return Err(Failure::NoFederation(service));
-        }
-        let stored = self.services.get(&service).await.map_err(|error| Failure::of_service(error, &service))?;
-        let stored = stored.ok_or_else(|| Failure::NotFound(service.clone()))?;
-        let definition = &stored.service.definition;
         let coordinator = coordinator_of(&record);
-        let brings = edit.add.iter().map(|member| &member.target).chain(&edit.remove);
-        let plain = brings.into_iter().any(|target| matches!(target, Target::Endpoint { .. }));
-        if plain || !edit.storage_providers.is_empty() {
-            return Err(Failure::AtCoordinator { service, coordinator });
-        }
-        let blank = Federation::blank(service.as_str());
-        let block = definition.federation.as_ref().unwrap_or(&blank);
-        let whole = Federation { members: members_of(&record.membership), ..block.clone() };
-        let knows = |id: &str| self.place_known(&record, definition, edit, id).is_some();
-        let faults = check_additions(&whole, edit, &knows);
-        if !faults.is_empty() {
-            return Err(Failure::Invalid(faults));
-        }
-        let after = edited(&whole, edit).map_err(refuse)?;
-        self.check_at_worker(&record, definition, &after, edit)?;
-        let mesh = block.topology == Topology::Mesh;
+        let (stored, after) = self.judge_at_worker(&record, edit).await?;
+        let definition = &stored.service.definition;
+        let mesh = after.topology == Topology::Mesh;
         let changed = {
             let _turn = self.memory.records.take(&service).await;
             let now = self.known(&service).await?;
@@ -332,6 +315,39 @@ impl Federator {
             }
             Err(error) => Err(Failure::CoordinatorSilent { coordinator, cause: error.to_string() }),
         }
+    }
+
+    /// Who would be in the federation after an edit that is made at a worker.
+    pub(super) async fn judge_at_worker(
+        &self,
+        record: &FederationRecord,
+        edit: &Edit,
+    ) -> Result<(Arc<Stored>, Federation), Failure> {
+        let service = record.own.service_name.clone();
+        if !record.membership.is_member(&record.own) {
+            // It is on its way out, and nobody would hear of the change.
+            return Err(Failure::NoFederation(service));
+        }
+        let stored = self.services.get(&service).await.map_err(|error| Failure::of_service(error, &service))?;
+        let stored = stored.ok_or_else(|| Failure::NotFound(service.clone()))?;
+        let definition = &stored.service.definition;
+        let coordinator = coordinator_of(record);
+        let brings = edit.add.iter().map(|member| &member.target).chain(&edit.remove);
+        let plain = brings.into_iter().any(|target| matches!(target, Target::Endpoint { .. }));
+        if plain || !edit.storage_providers.is_empty() {
+            return Err(Failure::AtCoordinator { service, coordinator });
+        }
+        let blank = Federation::blank(service.as_str());
+        let block = definition.federation.as_ref().unwrap_or(&blank);
+        let whole = Federation { members: members_of(&record.membership), ..block.clone() };
+        let knows = |id: &str| self.place_known(record, definition, edit, id).is_some();
+        let faults = check_additions(&whole, edit, &knows);
+        if !faults.is_empty() {
+            return Err(Failure::Invalid(faults));
+        }
+        let after = edited(&whole, edit).map_err(refuse)?;
+        self.check_at_worker(record, definition, &after, edit)?;
+        Ok((stored, after))
     }
 
     /// What the coordinator would refuse is refused here: it hears of it when it cannot any more.

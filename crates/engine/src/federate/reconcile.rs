@@ -102,7 +102,7 @@ impl Federator {
     }
 
     /// The definition of a coordinator as the membership has it; `None` when it says so already.
-    fn followed(&self, definition: &Definition, membership: &Membership) -> Option<Definition> {
+    pub(super) fn followed(&self, definition: &Definition, membership: &Membership) -> Option<Definition> {
         let registry = |id: &str| self.place(&Definition::new(definition.name.clone(), "", ""), id);
         projected(definition, membership, &registry)
     }
@@ -385,7 +385,7 @@ impl Federator {
 }
 
 /// How much is known of a federation. Of one that has ended nothing more will be.
-fn time_of(record: &FederationRecord) -> u64 {
+pub(super) fn time_of(record: &FederationRecord) -> u64 {
     if record.deleted.is_some() { Against::ENDED } else { record.membership.time() }
 }
 
@@ -395,7 +395,7 @@ fn farewell(member: &MemberId) -> Step {
 }
 
 /// What the members are called with: of this call, and what is kept.
-fn access_of(
+pub(super) fn access_of(
     record: &FederationRecord,
     definition: &Definition,
     sensitive: &Sensitive,
@@ -469,7 +469,7 @@ impl Round<'_> {
 
 /// The plan's word on one member, corrected by what the coordinator remembers: secrets do not
 /// show, and a foreign manager drops fields that it does not know.
-fn correct(
+pub(super) fn correct(
     planned: Option<&Step>,
     sighting: Option<&Sighting>,
     sent: Option<&Sent>,
@@ -505,7 +505,7 @@ fn correct(
 }
 
 /// Whether a replica was already sent what it lacks now: somebody changed or removed it there.
-fn has_drifted(record: &FederationRecord, step: &Step, digest: &str) -> bool {
+pub(super) fn has_drifted(record: &FederationRecord, step: &Step, digest: &str) -> bool {
     let (Some(sent), Some(wanted)) = (record.sent.get(&step.member), step.definition.as_deref()) else { return false };
     sent.secrets == digest && sent.wanted == wanted_digest(wanted)
 }

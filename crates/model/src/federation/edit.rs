@@ -100,6 +100,7 @@ pub fn edited(federation: &Federation, edit: &Edit) -> Result<Federation, Unfit>
     if !faults.is_empty() {
         return Err(Unfit::Invalid(faults));
     }
+    merge_doubles(&mut members, edit);
     for target in &edit.remove {
         hang_children_elsewhere(&mut members, target, edit)?;
         members.retain(|member| !is_same(&member.target, target));
@@ -110,6 +111,17 @@ pub fn edited(federation: &Federation, edit: &Edit) -> Result<Federation, Unfit>
         }
     }
     Ok(Federation { members, ..federation.clone() })
+}
+
+/// Members that became the same one are one.
+fn merge_doubles(members: &mut Vec<Member>, edit: &Edit) {
+    for (_, becomes) in &edit.update {
+        let mut seen = false;
+        members.retain(|member| {
+            let same = is_same(&member.target, &becomes.target);
+            !same || !std::mem::replace(&mut seen, true)
+        });
+    }
 }
 
 fn describe(target: &Target) -> String {
@@ -343,6 +355,7 @@ mod tests {
             local: LocalShare::First,
             on_unknown: OnUnknown::Wait,
             share_refresh_token: false,
+            share_secrets: false,
         }
     }
 
@@ -367,6 +380,14 @@ mod tests {
         assert_eq!(edited(&mk_tree(), &edit).expect("added").members.len(), 4);
         let stranger = Edit { remove: vec![target("x", None)], ..Edit::default() };
         assert!(matches!(edited(&mk_tree(), &stranger), Err(Unfit::Invalid(_))));
+    }
+
+    #[test]
+    fn several_that_become_one_are_one() {
+        let becomes = mk_member("z", None);
+        let update = ["b", "c"].map(|id| (target(id, None), becomes.clone())).to_vec();
+        let after = edited(&mk_tree(), &Edit { update, ..Edit::default() }).expect("updated");
+        assert_eq!(after.members, [mk_member("a", None), becomes]);
     }
 
     #[test]
