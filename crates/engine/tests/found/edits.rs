@@ -221,7 +221,7 @@ async fn the_token_of_a_service_says_nothing_of_storage() {
         let refused = house.manager.edit_federation(&token, &name("f"), &edit, terms).await;
         assert_eq!(refused.map(drop), Err(Failure::NotOwner(name("f"))));
     }
-    let plain = Edit { storage_providers: Default::default(), ..edit };
+    let plain = Edit { storage_providers: BTreeMap::new(), ..edit };
     let edited = house.manager.edit_federation(&token, &name("f"), &plain, Terms::default()).await;
     assert!(edited.is_ok(), "the operator vouches for that cluster: {edited:?}");
 }

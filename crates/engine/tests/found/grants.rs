@@ -25,16 +25,16 @@ impl House {
         sensitive.environment.into_keys().collect()
     }
 
-    fn mk_lonely(&self, token: &Secret) -> Definition {
-        let mut definition = mk_definition("f");
-        definition.environment.secrets.insert("refresh_token".to_owned(), token.clone());
-        definition.environment.secrets.insert("KEY".to_owned(), Secret::new("of the service"));
-        definition
-    }
-
     async fn remove(&self, service: &str) {
         self.manager.remove(&ana(), &name(service), Terms::default()).await.expect("removed");
     }
+}
+
+fn mk_lonely(token: &Secret) -> Definition {
+    let mut definition = mk_definition("f");
+    definition.environment.secrets.insert("refresh_token".to_owned(), token.clone());
+    definition.environment.secrets.insert("KEY".to_owned(), Secret::new("of the service"));
+    definition
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn what_older_managers_wrote_down_by_name_alone_is_the_living_federations(
 async fn a_service_that_does_not_federate_shows_its_refresh_token_to_no_job() {
     let house = mk_house();
     let token = house.issuers.sign_in("ana");
-    house.create(house.mk_lonely(&token)).await;
+    house.create(mk_lonely(&token)).await;
     assert_eq!(house.secrets("f").await, ["KEY"]);
     let kept = house.grants().await;
     assert_eq!((kept.len(), &kept[0].token), (1, &token), "it is kept apart");
@@ -101,7 +101,7 @@ async fn a_service_that_does_not_federate_shows_its_refresh_token_to_no_job() {
 async fn a_replica_of_a_foreign_coordinator_keeps_its_refresh_token_and_does_not_use_it() {
     let house = mk_house();
     let token = house.issuers.sign_in("ana");
-    let mut worker = house.mk_lonely(&token);
+    let mut worker = mk_lonely(&token);
     worker.annotations.insert(WORKER_ANNOTATION.to_owned(), "true".to_owned());
     let members = vec![mk_member("x/other", None)];
     worker.federation = Some(Federation { topology: Topology::Mesh, members, ..Federation::blank("f") });
@@ -116,7 +116,7 @@ async fn a_replica_of_a_foreign_coordinator_keeps_its_refresh_token_and_does_not
 async fn a_kept_refresh_token_is_tried_when_the_first_members_come() {
     for by_put in [false, true] {
         let house = mk_house();
-        let mut definition = house.mk_lonely(&house.issuers.sign_in("ana"));
+        let mut definition = mk_lonely(&house.issuers.sign_in("ana"));
         definition.federation = Some(Federation { topology: Topology::Star, ..Federation::blank("f") });
         house.create(definition.clone()).await;
         assert_eq!((house.secrets("f").await, house.issuers.refreshes()), (vec!["KEY".to_owned()], 0));
@@ -142,7 +142,7 @@ async fn a_kept_refresh_token_is_tried_when_the_first_members_come() {
 async fn a_kept_refresh_token_that_is_refused_keeps_no_member_away() {
     let house = mk_house();
     let token = house.issuers.sign_in("somebody-else");
-    let mut definition = house.mk_lonely(&token);
+    let mut definition = mk_lonely(&token);
     definition.federation = Some(Federation { topology: Topology::Star, ..Federation::blank("f") });
     house.create(definition).await;
     let edit = Edit { add: vec![mk_member("x/r", None)], ..Edit::default() };
@@ -154,7 +154,7 @@ async fn a_kept_refresh_token_that_is_refused_keeps_no_member_away() {
 #[tokio::test]
 async fn what_an_older_manager_stored_with_the_rest_is_taken_apart_with_the_first_members() {
     let house = mk_house();
-    let mut definition = house.mk_lonely(&Secret::default());
+    let mut definition = mk_lonely(&Secret::default());
     definition.federation = Some(Federation { topology: Topology::Star, ..Federation::blank("f") });
     house.create(definition).await;
     let stored = house.services.get(&name("f")).await.expect("read").expect("there");
