@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use oscar_engine::federate::{Create, CreateFailure, Federator, Tended};
+use oscar_engine::Failure;
+use oscar_engine::federate::{Create, CreateFailure, Federator, Kind, MemberOutcome, Tended};
 use oscar_engine::memory::FixedClock;
+use oscar_engine::ports::StoreError;
 use oscar_engine::ports::journal::Journal as _;
 use oscar_engine::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting, Undone};
 use oscar_engine::ports::services::Services as _;
@@ -431,4 +433,19 @@ async fn who_leaves_before_a_foreign_manager_has_answered_is_looked_for_once_mor
     assert_eq!(foreign.there().len(), 2, "what came late is gone");
     let record = world.at(HOME).journal.federation(&coordinator).await.expect("read").expect("there");
     assert_eq!(record.leaving.len(), 0);
+}
+
+#[test]
+fn who_may_still_need_the_token_of_a_create_that_failed_keeps_it() {
+    let outcome = MemberOutcome {
+        member: MemberId::of(&mk_member("a", "replica-a")).expect("a service"),
+        kind: Kind::Unreachable,
+        trouble: "no answer".to_owned(),
+    };
+    let rolled_back = |left: &[MemberOutcome]| CreateFailure::RolledBack { failed: vec![], left: left.to_vec() };
+    assert!(rolled_back(&[]).is_settled() && CreateFailure::Obstacles(vec![outcome.clone()]).is_settled());
+    assert!(!rolled_back(&[outcome]).is_settled(), "what is left is taken back with it");
+    let unknown = Failure::Store(StoreError::Unavailable("gone".to_owned()));
+    assert!(!CreateFailure::Local(unknown).is_settled(), "it may have been stored");
+    assert!(CreateFailure::Local(Failure::Exists(name("coordinator"))).is_settled());
 }
