@@ -493,3 +493,16 @@ fn a_record_that_cannot_be_read_says_so_without_its_values() {
     let cause = Former::from_bytes(value.to_string().as_bytes()).expect_err("no quantity");
     assert!(cause.contains("memory") && !cause.contains("planted"), "{cause}");
 }
+
+#[test]
+fn what_older_managers_kept_is_read() {
+    let grant = r#"{"version": 1, "id": "g", "owner": "alice", "namespace": "n", "issuer": "i", "client": "c",
+        "token": "t", "state": "valid", "submitted": 5, "refreshed": null, "holders": ["one", "two"]}"#;
+    let grant = Grant::from_bytes(grant.as_bytes()).expect("read");
+    let holders: Vec<_> =
+        grant.holders.iter().map(|holder| (holder.service.as_str(), &*holder.federation_id)).collect();
+    assert_eq!((holders, grant.given, grant.ending), (vec![("one", ""), ("two", "")], 0, None));
+    let operation = r#"{"version": 1, "id": "o", "federation_id": "f", "coordinator": "one", "owner": "alice",
+        "phase": "back", "steps": [], "contacts": [], "begun": 5}"#;
+    assert_eq!(Operation::from_bytes(operation.as_bytes()).expect("read").absent, BTreeMap::new());
+}

@@ -1,5 +1,7 @@
 //! The stored tokens as federations use them.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use oscar_model::federation::record::Holder;
 use oscar_model::identity::Owner;
@@ -69,7 +71,7 @@ impl Mint for Tokens {
             age: status.age_seconds,
             refreshed: status.refreshed,
             trouble: status.trouble,
-            holders: status.holders.len(),
+            holders: status.holders.iter().map(|holder| &holder.service).collect::<BTreeSet<_>>().len(),
         })
     }
 
