@@ -317,6 +317,8 @@ struct Foreign {
     there: Mutex<BTreeMap<MemberId, Definition>>,
     under_way: Mutex<Vec<(MemberId, Definition)>>,
     slow: AtomicBool,
+    /// Whether it answers nothing any more.
+    hangs: AtomicBool,
 }
 
 impl Foreign {
@@ -334,6 +336,9 @@ impl Foreign {
 #[async_trait]
 impl Peers for Foreign {
     async fn look(&self, call: &Call<'_>, _federation_id: &str) -> Sighting {
+        if self.hangs.load(Ordering::Relaxed) {
+            return std::future::pending().await;
+        }
         let found = match self.there().get(call.member) {
             None => Found::Nothing,
             Some(found) => Found::Replica { origination: Origination::Created, definition: Box::new(found.clone()) },
@@ -448,4 +453,23 @@ fn who_may_still_need_the_token_of_a_create_that_failed_keeps_it() {
     let unknown = Failure::Store(StoreError::Unavailable("gone".to_owned()));
     assert!(!CreateFailure::Local(unknown).is_settled(), "it may have been stored");
     assert!(CreateFailure::Local(Failure::Exists(name("coordinator"))).is_settled());
+}
+
+#[tokio::test]
+async fn whoever_changes_a_federation_is_not_kept_waiting_for_ever() {
+    let (world, foreign) = (mk_world(), Arc::<Foreign>::default());
+    let coordinator = name("coordinator");
+    mk_among(&world, &foreign, 0).create(mk_create(Topology::Star)).await.expect("created");
+    foreign.hangs.store(true, Ordering::Relaxed);
+    let mut federator = mk_among(&world, &foreign, 1);
+    federator.own.patience = Some(Duration::from_millis(20));
+    let remove = vec![mk_member("b", "replica-b").target];
+    let edit = Edit { remove, delete: true, ..Edit::default() };
+    let edited = federator.edit(&coordinator, &edit, access()).await.expect("it is stored");
+    let told: Vec<_> =
+        edited.troubles.iter().map(|outcome| (outcome.member.cluster_id.as_str(), outcome.kind)).collect();
+    assert_eq!(told, [("a", Kind::Awaited), ("b", Kind::Awaited)]);
+    foreign.hangs.store(false, Ordering::Relaxed);
+    federator.reconcile(&coordinator, Some(access())).await.expect("looked");
+    assert_eq!(foreign.there().len(), 1, "it is carried out when it can be");
 }

@@ -123,8 +123,8 @@ impl Federator {
                 Ok((_, warnings)) => break warnings,
             }
         };
-        let repair = self.reconcile(service, Some(access)).await?;
-        Ok(Edited { troubles: repair.troubles(), warnings, foreseen: None })
+        let troubles = self.reach_everybody(service, access).await?;
+        Ok(Edited { troubles, warnings, foreseen: None })
     }
 
     /// Replaces the definition of a coordinator and everything that is wanted with it. Members
@@ -144,8 +144,24 @@ impl Federator {
             self.coordinator_of(&service).await?;
         }
         let (stored, warnings) = stored?;
-        let repair = self.reconcile(&service, Some(access)).await?;
-        Ok((stored, Edited { troubles: repair.troubles(), warnings, foreseen: None }))
+        let troubles = self.reach_everybody(&service, access).await?;
+        Ok((stored, Edited { troubles, warnings, foreseen: None }))
+    }
+
+    /// Carries out what was stored, as far as that can be waited for. What is not done then is done
+    /// at the next look; stopping half-way is no worse than a crash.
+    async fn reach_everybody(&self, service: &ServiceName, access: Access) -> Result<Vec<MemberOutcome>, Failure> {
+        let reconcile = self.reconcile(service, Some(access));
+        let Some(patience) = self.own.patience else { return Ok(reconcile.await?.troubles()) };
+        if let Ok(repair) = tokio::time::timeout(patience, reconcile).await {
+            return Ok(repair?.troubles());
+        }
+        self.memory.nudge.notify_one();
+        let record = self.known(service).await?;
+        let members = record.iter().flat_map(|record| record.membership.members().map(|(id, _)| id));
+        let leaving = record.iter().flat_map(|record| record.leaving.keys());
+        let why = "asking everybody took too long: it is told as soon as it can be";
+        Ok(members.chain(leaving).map(|id| MemberOutcome::new(id, Kind::Awaited, why)).collect())
     }
 
     /// First the membership, then the definition: a crash between the two is mended by the next

@@ -19,7 +19,7 @@ mod view;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use oscar_model::federation::expand::FEDERATION_ID_ANNOTATION;
 use oscar_model::federation::membership::Place;
@@ -80,6 +80,9 @@ pub struct Own {
     /// How long a create may be another manager's that shares this journal. Zero where nobody
     /// else does.
     pub grace: Seconds,
+    /// How long whoever changes a federation is kept waiting for its members, however many of them
+    /// are slow in turn. Without one, as long as it takes.
+    pub patience: Option<Duration>,
 }
 
 /// What is known as long as the manager runs.

@@ -148,6 +148,7 @@ fn mk_house_with(policy: Policy) -> House {
             instance_id: "one".to_owned(),
             cluster_id: "here".to_owned(),
             grace: 0,
+            patience: None,
         },
     };
     let ports = Ports {

@@ -144,6 +144,7 @@ fn own(endpoint: &str) -> Own {
         instance_id: format!("instance of {endpoint}"),
         cluster_id: String::new(),
         grace: 0,
+        patience: None,
     }
 }
 

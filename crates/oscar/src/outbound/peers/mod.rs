@@ -35,7 +35,7 @@ use reqwest::{Method, StatusCode};
 use answer::{Answer, Confidential};
 use http::{Request, Session, Transport, Trouble};
 use look::Shown;
-pub use options::{PeersError, PeersOptions};
+pub use options::{FOREIGN_DEADLINE, PeersError, PeersOptions};
 
 const SERVICES: &str = "/system/services";
 

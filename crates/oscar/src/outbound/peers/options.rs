@@ -11,6 +11,9 @@ use crate::outbound::address::AddressPolicy;
 
 use super::resolver::SystemLookup;
 
+/// How long a change at a foreign manager may take.
+pub const FOREIGN_DEADLINE: Duration = Duration::from_secs(30);
+
 /// Everything the adapter needs to know.
 #[derive(Clone)]
 pub struct PeersOptions {
@@ -48,7 +51,7 @@ impl PeersOptions {
             extra_roots: None,
             connect_timeout: Duration::from_secs(3),
             deadline: Duration::from_secs(10),
-            foreign_deadline: Duration::from_secs(30),
+            foreign_deadline: FOREIGN_DEADLINE,
             most_calls: 128,
             most_calls_per_owner: 48,
             most_calls_per_host: 32,
