@@ -10,8 +10,8 @@ use oscar_model::federation::expand::Audience;
 use oscar_model::federation::membership::{Attributes, Duty, Membership, Place, Presence, Record, Stamp, Written};
 use oscar_model::federation::plan::{Act, Step, Undo};
 use oscar_model::federation::record::{
-    Access, Against, AuditRecord, Bearer, Contact, Echo, FederationRecord, Fence, Former, Grant, GrantState, Leaving,
-    Login, Operation, Phase, Role, Sent,
+    Access, Against, AuditRecord, Bearer, Contact, Echo, FederationRecord, Fence, Former, Grant, GrantState, Holder,
+    Leaving, Login, Operation, Phase, Role, Sent,
 };
 use oscar_model::federation::topology::MemberId;
 use oscar_model::federation::{Member, Target, Topology};
@@ -137,19 +137,18 @@ fn step() -> impl Strategy<Value = Step> {
 fn operation() -> impl Strategy<Value = Operation> {
     let phase = prop_oneof![Just(Phase::Forward), Just(Phase::Back)];
     let ids = (text(), text(), name(), owner());
-    (ids, phase, vec(step(), 0..3), btree_map(id(), contact(), 0..3), access(), any::<u64>()).prop_map(
-        |((id, federation_id, coordinator, owner), phase, steps, contacts, access, begun)| Operation {
-            id,
-            federation_id,
-            coordinator,
-            owner,
-            phase,
-            steps,
-            contacts,
-            access,
-            begun,
-        },
+    (
+        ids,
+        phase,
+        vec(step(), 0..3),
+        btree_map(id(), contact(), 0..3),
+        access(),
+        any::<u64>(),
+        btree_map(id(), any::<u64>(), 0..3),
     )
+        .prop_map(|((id, federation_id, coordinator, owner), phase, steps, contacts, access, begun, absent)| {
+            Operation { id, federation_id, coordinator, owner, phase, steps, contacts, access, begun, absent }
+        })
 }
 
 fn stamped<T: std::fmt::Debug + Clone>(
@@ -187,7 +186,11 @@ fn federation() -> impl Strategy<Value = FederationRecord> {
         Just(Role::Coordinator),
         (id(), text()).prop_map(|(coordinator, endpoint)| Role::Worker { coordinator, endpoint })
     ];
-    let leaving = (contact(), any::<bool>()).prop_map(|(contact, delete)| Leaving { contact, delete });
+    let leaving = (contact(), any::<bool>(), option::of(any::<u64>())).prop_map(|(contact, delete, absent)| Leaving {
+        contact,
+        delete,
+        absent,
+    });
     let echo = (definition(), definition()).prop_map(|(wanted, found)| Box::new(Echo { wanted, found }));
     let texts = (text(), text(), text());
     let sent = (audience(), texts, option::of(echo), option::of(definition().prop_map(Box::new))).prop_map(
@@ -257,8 +260,11 @@ fn grant() -> impl Strategy<Value = Grant> {
         text().prop_map(GrantState::SignInAgain)
     ];
     let texts = (text(), text(), text(), text());
-    (texts, owner(), secret(), state, any::<u64>(), option::of(any::<u64>()), btree_set(name(), 0..4)).prop_map(
-        |((id, namespace, issuer, client), owner, token, state, submitted, refreshed, holders)| Grant {
+    let holder = (name(), prop_oneof![Just(String::new()), "[a-f0-9-]{1,36}"])
+        .prop_map(|(service, federation_id)| Holder { service, federation_id });
+    let times = (any::<u64>(), option::of(any::<u64>()), any::<u64>(), option::of(any::<u64>()));
+    (texts, owner(), secret(), state, times, btree_set(holder, 0..4)).prop_map(
+        |((id, namespace, issuer, client), owner, token, state, times, holders)| Grant {
             id,
             owner,
             namespace,
@@ -266,9 +272,11 @@ fn grant() -> impl Strategy<Value = Grant> {
             client,
             token,
             state,
-            submitted,
-            refreshed,
+            submitted: times.0,
+            refreshed: times.1,
             holders,
+            given: times.2,
+            ending: times.3,
         },
     )
 }
@@ -380,6 +388,7 @@ fn a_definition_with_more_than_a_reader_takes_is_still_read_back() {
         contacts: BTreeMap::new(),
         access: Access::default(),
         begun: 1,
+        absent: BTreeMap::new(),
     };
     assert_eq!(Operation::from_bytes(&operation.to_bytes()), Ok(operation));
 }
@@ -441,6 +450,8 @@ fn a_record_that_cannot_be_read_says_so_without_its_values() {
         submitted: 1,
         refreshed: None,
         holders: BTreeSet::new(),
+        given: 1,
+        ending: None,
     };
     let spoilt = |change: &dyn Fn(&mut serde_json::Value)| {
         let mut value: serde_json::Value = serde_json::from_slice(&grant.to_bytes()).expect("JSON");
@@ -481,4 +492,17 @@ fn a_record_that_cannot_be_read_says_so_without_its_values() {
     value["service"][0]["definition"]["config"]["memory"] = "planted".into();
     let cause = Former::from_bytes(value.to_string().as_bytes()).expect_err("no quantity");
     assert!(cause.contains("memory") && !cause.contains("planted"), "{cause}");
+}
+
+#[test]
+fn what_older_managers_kept_is_read() {
+    let grant = r#"{"version": 1, "id": "g", "owner": "alice", "namespace": "n", "issuer": "i", "client": "c",
+        "token": "t", "state": "valid", "submitted": 5, "refreshed": null, "holders": ["one", "two"]}"#;
+    let grant = Grant::from_bytes(grant.as_bytes()).expect("read");
+    let holders: Vec<_> =
+        grant.holders.iter().map(|holder| (holder.service.as_str(), &*holder.federation_id)).collect();
+    assert_eq!((holders, grant.given, grant.ending), (vec![("one", ""), ("two", "")], 0, None));
+    let operation = r#"{"version": 1, "id": "o", "federation_id": "f", "coordinator": "one", "owner": "alice",
+        "phase": "back", "steps": [], "contacts": [], "begun": 5}"#;
+    assert_eq!(Operation::from_bytes(operation.as_bytes()).expect("read").absent, BTreeMap::new());
 }

@@ -211,7 +211,7 @@ impl Manager {
         let given = definition.is_worker() && is_token(token.expose());
         let token = if given { token.clone() } else { self.new_token() };
         let federates = self.mark_coordinator(&mut definition);
-        let sensitive = Sensitive::take_from(&mut definition);
+        let mut sensitive = Sensitive::take_from(&mut definition);
         let namespace = self.home_of(&owner, &owner_name, terms.dry_run).await?;
         let bucket_list = self.user_buckets(&definition);
         let service = Service { definition, owner, owner_name, token, namespace, bucket_list };
@@ -221,6 +221,7 @@ impl Manager {
         if terms.dry_run {
             return Ok(Change { action: Action::Create, service, revision: None, federation: None });
         }
+        self.seal_refresh_token(&service, &mut sensitive, &terms.by(principal)).await?;
         let stored = self.ports.services.create(service, sensitive).await;
         let stored = stored.map_err(|error| Failure::of_service(error, &name))?;
         Ok(done(Action::Create, &stored))
@@ -256,7 +257,7 @@ impl Manager {
             let mut definition = definition.clone();
             let federates = self.mark_coordinator(&mut definition);
             keep_mark(&mut definition, &stored.service.definition);
-            let Update { service, sensitive, same } = self.updated(principal, definition, &stored).await?;
+            let Update { service, mut sensitive, same } = self.updated(principal, definition, &stored).await?;
             if federates || self.is_coordinator(&name).await? {
                 let update = self.update_federation(&stored, service, sensitive, same, terms.clone().by(principal));
                 match Box::pin(update).await {
@@ -268,6 +269,7 @@ impl Manager {
                 let action = if same { Action::Nothing } else { Action::Update };
                 return Ok(Change { action, service, revision: None, federation: None });
             }
+            self.seal_refresh_token(&service, &mut sensitive, &terms.clone().by(principal)).await?;
             let _turn = self.turns.take(&name).await;
             match self.ports.services.replace(service, sensitive, &stored.revision).await {
                 Ok(changed) => {

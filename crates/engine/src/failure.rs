@@ -27,6 +27,9 @@ pub enum Failure {
     /// The caller named a revision that is no longer the current one.
     #[error("the service {0} was changed since you read it; read it again and repeat your change")]
     RevisionMismatch(ServiceName),
+    /// Nobody who wrote this change can have known of theirs.
+    #[error("members of {0} were changed elsewhere meanwhile; read it again and repeat your change")]
+    MembersChanged(ServiceName),
     #[error("the stored definition of {name} cannot be read: {cause}")]
     Unreadable { name: ServiceName, cause: String },
     /// Nothing was touched anywhere.

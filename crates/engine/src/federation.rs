@@ -6,21 +6,19 @@ use std::sync::Arc;
 use oscar_model::access::{Action as Wish, decide};
 use oscar_model::federation::Federation;
 use oscar_model::federation::edit::Edit;
-use oscar_model::federation::expand::{FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION, REFRESH_TOKEN};
+use oscar_model::federation::expand::{FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION};
 use oscar_model::federation::plan::Act;
-use oscar_model::federation::record::{Access, AuditRecord, FederationRecord, Role};
+use oscar_model::federation::record::{Access, AuditRecord, FederationRecord, Holder, Operation, Role};
 use oscar_model::federation::topology::MemberId;
-use oscar_model::identity::Principal;
+use oscar_model::identity::{Owner, Principal};
 use oscar_model::name::ServiceName;
-use oscar_model::secret::Secret;
 use oscar_model::service::{Definition, ORIGIN_CLUSTER_ANNOTATION, ORIGIN_SERVICE_ANNOTATION, Sensitive, Service};
 
-use crate::bugs::{Bug, planted};
 use crate::deploy::{Action, Change, Consequences, Terms, done};
 use crate::failure::{Failure, Undertaking};
-use crate::federate::{Create, Edited, KeyHolder, Member, MemberOutcome, Released, View};
+use crate::federate::{Create, Edited, KeyHolder, Member, MemberOutcome, Tended, View};
 use crate::manager::Manager;
-use crate::ports::mint::{GrantStatus, Submission};
+use crate::ports::mint::GrantStatus;
 use crate::ports::peers::Exchange;
 use crate::ports::services::{Revision, Stored};
 
@@ -29,6 +27,8 @@ use crate::ports::services::{Revision, Stored};
 pub struct Shown {
     pub view: View,
     pub token: Option<GrantStatus>,
+    /// Creates of the service that have not ended.
+    pub operations: Vec<Operation>,
 }
 
 impl Manager {
@@ -60,43 +60,6 @@ impl Manager {
         Ok(record.is_some_and(|record| record.role == Role::Coordinator))
     }
 
-    /// Stores the refresh token that came with a definition apart, and tells how the owner is
-    /// represented elsewhere.
-    async fn access(
-        &self,
-        service: &Service,
-        sensitive: &mut Sensitive,
-        known: Option<&FederationRecord>,
-        terms: &Terms,
-        strict: bool,
-    ) -> Result<(Access, Vec<String>), Failure> {
-        let token = sensitive.environment.remove(REFRESH_TOKEN).unwrap_or_default();
-        if planted(Bug::RefreshTokenKept) {
-            sensitive.environment.insert(REFRESH_TOKEN.to_owned(), token.clone());
-        }
-        let logins = crate::federate::logins(&service.definition, sensitive);
-        let mut access = Access { logins, bearer: terms.bearer.clone(), grant: None, actor: terms.actor.clone() };
-        access.grant = known.and_then(|record| record.access.grant.clone());
-        let mut warnings = Vec::new();
-        if !token.is_blank() && !terms.dry_run {
-            let submission = Submission {
-                actor: &terms.actor,
-                owner: &service.owner,
-                namespace: &service.namespace,
-                service: service.name(),
-                token: &token,
-                bearer: terms.bearer.as_ref().map(|bearer| &bearer.token),
-                strict,
-            };
-            let submitted = self.federator.mint.submit(submission).await.map_err(Failure::RefreshToken)?;
-            warnings.extend(submitted.warning);
-            if let Some(former) = access.grant.replace(submitted.grant.clone()).filter(|id| *id != submitted.grant) {
-                self.federator.mint.release(&former, service.name(), &terms.actor).await;
-            }
-        }
-        Ok((access, warnings))
-    }
-
     pub(crate) async fn create_federation(
         &self,
         service: Service,
@@ -105,9 +68,12 @@ impl Manager {
         terms: Terms,
     ) -> Result<Change, Failure> {
         let action = if replaces.is_some() { Action::Update } else { Action::Create };
-        let (access, warnings) = self.access(&service, &mut sensitive, None, &terms, true).await?;
-        let (name, grant) = (service.name().clone(), access.grant.clone());
-        let prepared = self.federator.prepare(Create { service: service.clone(), sensitive, access, replaces }).await;
+        let federation_id = self.federator.new_id();
+        let holder = Holder::new(service.name(), &federation_id);
+        let (access, warnings) = self.access(&service, &mut sensitive, None, (&holder, &terms)).await?;
+        let grant = access.grant.clone();
+        let create = Create { service: service.clone(), sensitive, access, replaces, federation_id };
+        let prepared = self.federator.prepare(create).await;
         let created = match prepared {
             Ok(prepared) => {
                 let steps = prepared.steps().iter().map(|step| (step.member.clone(), step.act)).collect();
@@ -122,8 +88,10 @@ impl Manager {
         match created {
             Ok((stored, consequences)) => Ok(Change { federation: Some(consequences), ..done(action, &stored) }),
             Err(failure) => {
-                if let Some(grant) = grant {
-                    self.federator.mint.abandon(&grant, &name).await;
+                // Who still has to take something back, or may have succeeded, needs it; when nobody
+                // does any more it is found.
+                if let Some(grant) = grant.filter(|_| failure.is_settled()) {
+                    self.federator.mint.abandon(&grant, &holder).await;
                 }
                 Err(failure.into())
             }
@@ -154,8 +122,13 @@ impl Manager {
             let federation = Some(foresee(&record, &service));
             return Ok(Change { action, service, revision: None, federation });
         }
-        let (access, warnings) = self.access(&service, &mut sensitive, Some(&record), &terms, true).await?;
-        let (stored, Edited { troubles }) = self.federator.update(stored, service, sensitive, access).await?;
+        let holder = Holder::new(service.name(), &record.federation_id);
+        let (access, warnings) = self.access(&service, &mut sensitive, Some(&record), (&holder, &terms)).await?;
+        let replaced = record.access.grant.filter(|former| Some(former) != access.grant.as_ref());
+        let (stored, Edited { troubles, .. }) = self.federator.update(stored, service, sensitive, access).await?;
+        if let Some(former) = replaced {
+            self.federator.mint.release(&former, &holder, &terms.actor).await;
+        }
         let consequences = Consequences { steps: Vec::new(), troubles, warnings };
         Ok(Change { federation: Some(consequences), ..done(Action::Update, &stored) })
     }
@@ -175,7 +148,9 @@ impl Manager {
             return self.federator.delete(name, Some(&stored.revision), access).await;
         }
         let removed = self.ports.services.remove(name, Some(&stored.revision)).await;
-        removed.map_err(|error| Failure::of_service(error, name))
+        removed.map_err(|error| Failure::of_service(error, name))?;
+        self.federator.mint.discard(&stored.service.owner, name).await;
+        Ok(())
     }
 
     pub async fn key_holder(&self, name: &ServiceName, key: &str) -> Option<KeyHolder> {
@@ -195,7 +170,23 @@ impl Manager {
             Some(grant) => self.federator.mint.status(&grant).await,
             None => None,
         };
-        Ok(Shown { view, token })
+        let mut operations = self.operations_for(&stored.service.owner).await?;
+        operations.retain(|operation| operation.coordinator == *name);
+        Ok(Shown { view, token, operations })
+    }
+
+    async fn operations_for(&self, owner: &Owner) -> Result<Vec<Operation>, Failure> {
+        let mut operations = self.federator.journal.operations().await?;
+        operations.retain(|operation| operation.owner == *owner);
+        Ok(operations)
+    }
+
+    /// Every create of the caller's that has not ended: under way, or being taken back; the
+    /// administrator sees all.
+    pub async fn operations(&self, principal: &Principal) -> Result<Vec<Operation>, Failure> {
+        let mut operations = self.federator.journal.operations().await?;
+        operations.retain(|operation| principal.acts_for(&operation.owner));
+        Ok(operations)
     }
 
     /// The service, if the caller may act for its owner or holds its token.
@@ -209,8 +200,8 @@ impl Manager {
         Err(if visible { Failure::NotOwner(name.clone()) } else { Failure::NotVisible(name.clone()) })
     }
 
-    /// Changes who is in the federation of a service. In a dry run only says what the members
-    /// would be.
+    /// Changes who is in the federation of a service. In a dry run only says what would be done at
+    /// which member.
     pub async fn edit_federation(
         &self,
         principal: &Principal,
@@ -218,7 +209,7 @@ impl Manager {
         edit: &Edit,
         terms: Terms,
     ) -> Result<Edited, Failure> {
-        let stored = self.in_charge(principal, name).await?;
+        self.in_charge(principal, name).await?;
         if matches!(principal, Principal::ServiceToken(_)) {
             let stranger = edit
                 .clusters_touched()
@@ -231,13 +222,12 @@ impl Manager {
                 return Err(Failure::NotOwner(name.clone()));
             }
         }
-        if terms.dry_run {
-            if !stored.service.definition.is_worker() {
-                self.federator.rehearse(&stored.service.definition, edit)?;
-            }
-            return Ok(Edited::default());
+        let (dry_run, access) = (terms.dry_run, access_by(&terms.by(principal)));
+        if dry_run {
+            let foreseen = Some(self.federator.foresee(name, edit, access).await?);
+            return Ok(Edited { foreseen, ..Edited::default() });
         }
-        self.federator.edit(name, edit, access_by(&terms.by(principal))).await
+        self.federator.edit(name, edit, access).await
     }
 
     /// Looks at every member now instead of at the next tick.
@@ -252,49 +242,18 @@ impl Manager {
         Ok(self.federator.reconcile(name, Some(access)).await?.outcomes)
     }
 
-    /// Replaces the refresh token of a federation.
-    pub async fn set_refresh_token(
+    /// As [`Manager::in_charge`], but a service token is not enough.
+    pub(crate) async fn owned(
         &self,
         principal: &Principal,
         name: &ServiceName,
-        token: &Secret,
-        terms: Terms,
-    ) -> Result<Option<String>, Failure> {
-        let stored = self.owned(principal, name).await?;
-        let terms = terms.by(principal);
-        let submission = Submission {
-            actor: &terms.actor,
-            owner: &stored.service.owner,
-            namespace: &stored.service.namespace,
-            service: name,
-            token,
-            bearer: terms.bearer.as_ref().map(|bearer| &bearer.token),
-            strict: true,
-        };
-        let submitted = self.federator.mint.submit(submission).await.map_err(Failure::RefreshToken)?;
-        let former = self.federator.hold_grant(name, Some(submitted.grant.clone())).await?;
-        if let Some(former) = former.filter(|former| *former != submitted.grant) {
-            self.federator.mint.release(&former, name, &terms.actor).await;
-        }
-        Ok(submitted.warning)
-    }
-
-    /// Revokes the refresh token at its issuer; members stay, and wait for a new one.
-    pub async fn revoke_refresh_token(&self, principal: &Principal, name: &ServiceName) -> Result<(), Failure> {
-        self.owned(principal, name).await?;
-        self.federator.mint.revoke(name, principal.label()).await.map_err(Failure::RefreshToken)?;
-        self.federator.hold_grant(name, None).await?;
-        Ok(())
-    }
-
-    /// As [`Manager::in_charge`], but a service token is not enough.
-    async fn owned(&self, principal: &Principal, name: &ServiceName) -> Result<Arc<Stored>, Failure> {
+    ) -> Result<(Arc<Stored>, FederationRecord), Failure> {
         let stored = self.in_charge(principal, name).await?;
         if matches!(principal, Principal::ServiceToken(_)) {
             return Err(Failure::NotOwner(name.clone()));
         }
         match self.federator.known(name).await? {
-            Some(record) if record.role == Role::Coordinator => Ok(stored),
+            Some(record) if record.role == Role::Coordinator => Ok((stored, record)),
             Some(_) => {
                 let coordinator = coordinator_named_in(&stored.service.definition);
                 Err(Failure::Replica { service: name.clone(), coordinator })
@@ -325,33 +284,36 @@ impl Manager {
     }
 
     /// One round of everything that federations need: ends what a crash left open, goes on with
-    /// removals, looks at every federation that is coordinated here. Returns how many members
-    /// are not as they should be.
-    pub async fn tick_federations(&self) -> Result<usize, Failure> {
-        self.tidy_replicas().await?;
-        let mut open = self.federator.recover().await?;
-        let (unfinished, released) = self.federator.finish_deleted().await?;
-        open += unfinished;
-        for Released { service, grant, actor } in released {
-            self.federator.mint.release(&grant, &service, &actor).await;
-        }
+    /// removals, looks at every federation that is coordinated here. What cannot be read of one
+    /// service keeps nothing else from being done.
+    pub async fn tick_federations(&self) -> Result<Tended, Failure> {
+        let tidied = self.tidy_replicas().await;
+        let recovered = self.federator.recover().await;
+        let finished = self.federator.finish_deleted().await;
+        let settled = self.tidy_grants().await.map(|()| Tended::default()).map_err(Failure::from);
         self.federator.mint.tidy().await;
+        let looked = self.look_after_all().await;
+        let mut tended = Tended::default();
+        for part in [tidied, recovered, finished, settled, looked] {
+            tended.absorb(part?);
+        }
+        Ok(tended)
+    }
+
+    async fn look_after_all(&self) -> Result<Tended, Failure> {
         let records = self.federator.journal.federations().await?;
         let living = records.into_iter().filter(|record| record.deleted.is_none());
         let coordinated = living.filter(|record| record.role == Role::Coordinator);
         let rounds = coordinated.map(|record| async move {
-            match self.federator.reconcile(&record.own.service_name, None).await {
-                Ok(repair) => repair.troubles().len(),
-                Err(_) => 1,
-            }
+            let repair = self.federator.reconcile(&record.own.service_name, None).await;
+            (record.own.service_name, repair.map(|repair| repair.troubles().len()))
         });
-        open += futures::future::join_all(rounds).await.into_iter().sum::<usize>();
-        Ok(open)
+        Ok(Tended::of(futures::future::join_all(rounds).await))
     }
 }
 
 /// How the owner is represented by this call alone.
-fn access_by(terms: &Terms) -> Access {
+pub(crate) fn access_by(terms: &Terms) -> Access {
     Access { bearer: terms.bearer.clone(), actor: terms.actor.clone(), ..Access::default() }
 }
 

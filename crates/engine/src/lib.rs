@@ -6,6 +6,7 @@ mod deploy;
 mod failure;
 pub mod federate;
 mod federation;
+mod grants;
 pub mod jobs;
 mod manager;
 pub mod memory;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use oscar_model::federation::expand::{Audience, OPERATION_ANNOTATION};
 use oscar_model::federation::plan::{Act, Found, Step};
 use oscar_model::federation::record::Credential;
-use oscar_model::identity::Principal;
+use oscar_model::identity::{Principal, User};
 use oscar_model::secret::Secret;
 use oscar_model::service::Definition;
 
@@ -15,7 +15,7 @@ use crate::deploy::{Order, Terms};
 use crate::failure::Failure;
 use crate::federate::Letting;
 use crate::manager::Manager;
-use crate::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
+use crate::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting, Undone};
 
 /// Calls that a manager makes to itself. It is made before the manager that it belongs to.
 #[derive(Default)]
@@ -41,6 +41,14 @@ pub(crate) fn order_of(definition: &Definition, time: u64) -> Option<Order> {
     Some(Order { operation: operation.clone(), time })
 }
 
+/// The coordinator is this manager: it has asked already whether the owner is in that group.
+fn member_of_group(principal: Principal, group: &str) -> Principal {
+    match principal {
+        Principal::User(user) if !group.is_empty() => Principal::User(User { groups: vec![group.to_owned()], ..user }),
+        other => other,
+    }
+}
+
 fn refused(failure: &Failure) -> PeerError {
     match failure {
         Failure::Store(_) => PeerError::Unreachable(failure.to_string()),
@@ -64,7 +72,7 @@ impl Peers for OwnPeer {
 
     async fn deploy(&self, call: &Call<'_>, step: &Step, token: &Secret) -> Result<(), PeerError> {
         let Some(definition) = step.definition.as_deref() else { return Ok(()) };
-        let principal = Principal::of_owner(call.owner);
+        let principal = member_of_group(Principal::of_owner(call.owner), &definition.vo);
         let manager = self.manager()?;
         let terms = Terms { order: order_of(definition, call.time), ..Terms::default() };
         let creates = step.act == Act::Create;
@@ -86,11 +94,11 @@ impl Peers for OwnPeer {
         withdrawn.map_err(|failure| refused(&failure))
     }
 
-    async fn undo(&self, call: &Call<'_>, _step: &Step, operation: &str) -> Result<(), PeerError> {
+    async fn undo(&self, call: &Call<'_>, _step: &Step, operation: &str) -> Result<Undone, PeerError> {
         let principal = Principal::of_owner(call.owner);
         let manager = self.manager()?;
         let undone = manager.undo_replica(&principal, &call.member.service_name, operation).await;
-        undone.map_err(|failure| refused(&failure))
+        undone.map(|()| Undone::ForGood).map_err(|failure| refused(&failure))
     }
 
     async fn join(&self, call: &Call<'_>, invitation: &Invitation) -> Result<(), PeerError> {

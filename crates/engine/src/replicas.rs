@@ -17,7 +17,7 @@ use oscar_model::service::{Definition, Sensitive, Service};
 use crate::bugs::{Bug, planted};
 use crate::deploy::{Action, Change, Former, Terms, done, is_token, not_yours, owner_of};
 use crate::failure::Failure;
-use crate::federate::{Federator, Letting, federation_of};
+use crate::federate::{Federator, Letting, Tended, federation_of};
 use crate::federation::coordinator_named_in;
 use crate::manager::Manager;
 use crate::ports::StoreError;
@@ -228,21 +228,25 @@ impl Manager {
 
     /// Forgets what a crash kept from being forgotten: what was kept for services that are no
     /// replicas, and federations that they are not in.
-    pub(crate) async fn tidy_replicas(&self) -> Result<(), Failure> {
+    pub(crate) async fn tidy_replicas(&self) -> Result<Tended, Failure> {
+        let mut tended = Tended::default();
         let journal = &self.federator.journal;
         let names: BTreeSet<_> = journal.formers().await?.into_iter().map(|(name, _)| name).collect();
         for name in names {
             let _turn = self.turns.take(&name).await;
-            self.member().forget_needless(&name).await?;
+            let forgotten = self.member().forget_needless(&name).await;
+            tended.note(name.clone(), forgotten.map(|()| 0));
         }
         let records = journal.federations().await?;
         let living = records.iter().filter(|record| record.deleted.is_none());
         for record in living.filter(|record| record.role != Role::Coordinator) {
             let name = &record.own.service_name;
             let _turn = self.turns.take(name).await;
-            self.member().forget_membership(name, &record.federation_id).await?;
+            let forgotten = self.member().forget_membership(name, &record.federation_id).await;
+            tended.note(name.clone(), forgotten.map(|()| 0));
         }
-        Ok(journal.forget_fences(self.federator.now().saturating_sub(FENCES_LAST)).await?)
+        journal.forget_fences(self.federator.now().saturating_sub(FENCES_LAST)).await?;
+        Ok(tended)
     }
 }
 

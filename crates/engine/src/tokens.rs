@@ -12,6 +12,7 @@ mod as_mint;
 mod end;
 mod failure;
 mod keep;
+mod kept;
 mod mint;
 mod submit;
 
@@ -19,8 +20,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use oscar_model::federation::record::{AuditRecord, Grant, GrantState, Seconds};
-use oscar_model::name::ServiceName;
+use oscar_model::federation::record::{AuditRecord, Grant, GrantState, Holder, Seconds};
 
 use crate::ports::audit::Audit;
 use crate::ports::clock::Clock;
@@ -73,7 +73,7 @@ pub struct TokenStatus {
     pub refreshed: Option<Seconds>,
     /// Why the last attempt failed, when it may work later.
     pub trouble: Option<String>,
-    pub holders: BTreeSet<ServiceName>,
+    pub holders: BTreeSet<Holder>,
 }
 
 impl Tokens {
@@ -89,8 +89,8 @@ impl Tokens {
 
     /// What a service was given, the newest first. It is more than one only while one is being
     /// replaced.
-    pub async fn by_holder(&self, service: &ServiceName) -> Result<Vec<TokenStatus>, TokenFailure> {
-        let held = self.0.held_by(service).await?;
+    pub async fn by_holder(&self, holder: &Holder) -> Result<Vec<TokenStatus>, TokenFailure> {
+        let held = self.0.held_by(holder).await?;
         Ok(held.into_iter().map(|grant| self.0.describe(grant)).collect())
     }
 }
@@ -111,8 +111,9 @@ impl Inner {
         TokenStatus { id, state, age_seconds, issuer, client, refreshed, trouble, holders }
     }
 
-    async fn record(&self, act: &str, actor: &str, grant: &Grant, outcome: &str) {
-        let services: Vec<&str> = grant.holders.iter().map(ServiceName::as_str).collect();
+    async fn record(&self, act: &str, actor: &str, grant: &Grant, held: &BTreeSet<Holder>, outcome: &str) {
+        let services: BTreeSet<&str> = held.iter().map(|holder| holder.service.as_str()).collect();
+        let services: Vec<&str> = services.into_iter().collect();
         let record = AuditRecord {
             at: self.now(),
             actor: actor.to_owned(),

@@ -3,18 +3,30 @@
 #![expect(clippy::large_futures, reason = "a test's stack is large enough")]
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
-use oscar_engine::federate::{Create, CreateFailure};
+use async_trait::async_trait;
+use oscar_engine::Failure;
+use oscar_engine::federate::{Create, CreateFailure, Federator, Kind, MemberOutcome, Tended};
+use oscar_engine::memory::FixedClock;
+use oscar_engine::ports::StoreError;
+use oscar_engine::ports::journal::Journal as _;
+use oscar_engine::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting, Undone};
 use oscar_engine::ports::services::Services as _;
 use oscar_engine::testing::make::{mk_definition, mk_owner, mk_service};
 use oscar_engine::testing::world::{Strike, World};
+use oscar_model::federation::edit::Edit;
+use oscar_model::federation::expand::{Audience, OPERATION_ANNOTATION};
+use oscar_model::federation::plan::{Found, Origination, Step};
 use oscar_model::federation::record::{Access, Bearer};
+use oscar_model::federation::topology::MemberId;
 use oscar_model::federation::{Delegation, Federation, LocalShare, Member, OnUnknown, Target, Topology};
 use oscar_model::identity::Owner;
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
-use oscar_model::service::{Cluster, Sensitive, Service};
+use oscar_model::service::{Cluster, Definition, Sensitive, Service};
 
 const HOME: &str = "https://home";
 const MEMBERS: [(&str, &str, &str); 2] = [("a", "https://a", "replica-a"), ("b", "https://b", "replica-b")];
@@ -51,13 +63,14 @@ fn mk_create(topology: Topology) -> Create {
         local: LocalShare::First,
         on_unknown: OnUnknown::Wait,
         share_refresh_token: false,
+        share_secrets: false,
     });
     let mut sensitive = Sensitive::default();
     sensitive.environment.insert("KEY".to_owned(), Secret::new("crossing"));
     sensitive.environment.insert("refresh_token".to_owned(), Secret::new("staying"));
     let bearer = Bearer { token: Secret::new("token-of-the-owner"), expires: u64::MAX };
     let access = Access { bearer: Some(bearer), ..Access::default() };
-    Create { service, sensitive, access, replaces: None }
+    Create { service, sensitive, access, replaces: None, federation_id: "the-federation".to_owned() }
 }
 
 fn mk_member(cluster_id: &str, service: &str) -> Member {
@@ -138,7 +151,7 @@ async fn every_strike(strikes: &[Strike]) {
             world.fate.plan(None);
             // The manager starts again, and finishes what it finds.
             let open = world.federator(HOME).recover().await.expect("recovered");
-            assert_eq!(open, 0, "{strike:?} at {at}: nothing is left open");
+            assert_eq!(open, Tended::default(), "{strike:?} at {at}: nothing is left open");
             let after = world.snapshot().await;
             match outcome {
                 Some(Ok(_)) => assert_eq!(after, whole, "{strike:?} at {at}: what was acknowledged is there"),
@@ -219,6 +232,7 @@ async fn a_service_of_another_federation_is_refused_untouched() {
     let before = world.snapshot().await;
     let mut second = mk_create(Topology::Star);
     second.service.definition.name = name("second");
+    second.federation_id = "another".to_owned();
     let refused = world.federator(HOME).create(second).await;
     assert!(matches!(refused, Err(CreateFailure::Obstacles(_))), "{refused:?}");
     assert_eq!(world.snapshot().await, before);
@@ -290,9 +304,172 @@ async fn deleting_removes_what_was_created_and_gives_back_what_was_adopted() {
     federator.create(mk_create(Topology::Mesh)).await.expect("created");
     world.at("https://b").set_down(true);
     federator.delete(&name("coordinator"), None, access()).await.expect("the local part is gone at once");
-    assert_eq!(federator.finish_deleted().await.map(|(open, _)| open), Ok(1), "one member cannot be reached");
+    assert_eq!(federator.finish_deleted().await.map(|tended| tended.open), Ok(1), "one member cannot be reached");
     assert_eq!(counts(&world).await, [1, 1, 0], "a is given back, b still has its replica, home has nothing");
     world.at("https://b").set_down(false);
-    assert_eq!(federator.finish_deleted().await.map(|(open, _)| open), Ok(0));
+    assert_eq!(federator.finish_deleted().await.map(|tended| tended.open), Ok(0));
     assert_eq!(world.snapshot().await, before);
+}
+
+/// Managers that know no operations, and that may be slow.
+#[derive(Default)]
+struct Foreign {
+    there: Mutex<BTreeMap<MemberId, Definition>>,
+    under_way: Mutex<Vec<(MemberId, Definition)>>,
+    slow: AtomicBool,
+    /// Whether it answers nothing any more.
+    hangs: AtomicBool,
+}
+
+impl Foreign {
+    fn there(&self) -> std::sync::MutexGuard<'_, BTreeMap<MemberId, Definition>> {
+        self.there.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was sent long ago is carried out.
+    fn catch_up(&self) {
+        let under_way = std::mem::take(&mut *self.under_way.lock().unwrap_or_else(PoisonError::into_inner));
+        self.there().extend(under_way);
+    }
+}
+
+#[async_trait]
+impl Peers for Foreign {
+    async fn look(&self, call: &Call<'_>, _federation_id: &str) -> Sighting {
+        if self.hangs.load(Ordering::Relaxed) {
+            return std::future::pending().await;
+        }
+        let found = match self.there().get(call.member) {
+            None => Found::Nothing,
+            Some(found) => Found::Replica { origination: Origination::Created, definition: Box::new(found.clone()) },
+        };
+        Sighting { found, audience: Some(Audience::Foreign) }
+    }
+
+    async fn deploy(&self, call: &Call<'_>, step: &Step, _token: &Secret) -> Result<(), PeerError> {
+        let definition = *step.definition.clone().expect("something to write");
+        if self.slow.load(Ordering::Relaxed) {
+            let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+            under_way.push((call.member.clone(), definition));
+            return Err(PeerError::Unreachable("it did not answer in time".to_owned()));
+        }
+        self.there().insert(call.member.clone(), definition);
+        Ok(())
+    }
+
+    async fn withdraw(&self, call: &Call<'_>, _step: &Step, _id: &str, _operation: &str) -> Result<(), PeerError> {
+        self.there().remove(call.member);
+        Ok(())
+    }
+
+    async fn undo(&self, call: &Call<'_>, _step: &Step, operation: &str) -> Result<Undone, PeerError> {
+        let mut there = self.there();
+        let of = |found: &Definition| found.annotations.get(OPERATION_ANNOTATION).is_some_and(|by| by == operation);
+        if !there.get(call.member).is_some_and(of) {
+            return Ok(Undone::Absent);
+        }
+        there.remove(call.member);
+        Ok(Undone::ForGood)
+    }
+
+    async fn join(&self, _call: &Call<'_>, _invitation: &Invitation) -> Result<(), PeerError> {
+        Err(PeerError::Refused("what is that".to_owned()))
+    }
+
+    async fn sync(&self, _call: &Call<'_>, _exchange: &Exchange) -> Result<Exchange, PeerError> {
+        Err(PeerError::Refused("what is that".to_owned()))
+    }
+}
+
+/// The coordinator's engine among foreign managers, so many seconds later.
+fn mk_among(world: &World, foreign: &Arc<Foreign>, later: u64) -> Federator {
+    let mut federator = world.federator(HOME);
+    federator.peers = foreign.clone();
+    federator.clock = Arc::new(FixedClock(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + later)));
+    federator
+}
+
+#[tokio::test]
+async fn what_a_foreign_manager_does_late_is_taken_back_too() {
+    for late in [true, false] {
+        let (world, foreign) = (mk_world(), Arc::<Foreign>::default());
+        foreign.slow.store(true, Ordering::Relaxed);
+        let refused = mk_among(&world, &foreign, 0).create(mk_create(Topology::Star)).await;
+        let Err(CreateFailure::RolledBack { left, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(left.len(), 2, "nobody knows what will arrive: {left:?}");
+        assert_eq!(mk_among(&world, &foreign, 10).recover().await.map(|tended| tended.open), Ok(1), "too soon");
+        if late {
+            foreign.catch_up();
+        }
+        mk_among(&world, &foreign, 31).recover().await.expect("recovered");
+        mk_among(&world, &foreign, 32).recover().await.expect("recovered");
+        assert_eq!(foreign.there().len(), 0);
+        assert_eq!(world.at(HOME).journal.operations().await, Ok(vec![]), "it has ended");
+    }
+}
+
+#[tokio::test]
+async fn what_a_foreign_manager_refused_is_not_waited_for() {
+    let (world, foreign) = (mk_world(), Arc::<Foreign>::default());
+    let mut create = mk_create(Topology::Star);
+    create.replaces = None;
+    // The name was taken meanwhile: nothing was sent that could still arrive.
+    world.at(HOME).services.create(mk_service("coordinator", &owner()), Sensitive::default()).await.expect("planted");
+    let refused = mk_among(&world, &foreign, 0).create(create).await;
+    assert!(matches!(refused, Err(CreateFailure::Local(_))), "{refused:?}");
+    assert_eq!(foreign.there().len(), 0);
+    assert_eq!(world.at(HOME).journal.operations().await, Ok(vec![]));
+}
+
+#[tokio::test]
+async fn who_leaves_before_a_foreign_manager_has_answered_is_looked_for_once_more() {
+    let (world, foreign) = (mk_world(), Arc::<Foreign>::default());
+    mk_among(&world, &foreign, 0).create(mk_create(Topology::Star)).await.expect("created");
+    foreign.slow.store(true, Ordering::Relaxed);
+    let add = Edit { add: vec![mk_member("a", "third")], ..Edit::default() };
+    let coordinator = name("coordinator");
+    mk_among(&world, &foreign, 1).edit(&coordinator, &add, access()).await.expect("edited");
+    let remove = vec![mk_member("a", "third").target];
+    let remove = Edit { remove, delete: true, ..Edit::default() };
+    mk_among(&world, &foreign, 2).edit(&coordinator, &remove, access()).await.expect("edited");
+    foreign.catch_up();
+    assert_eq!(foreign.there().len(), 3);
+    mk_among(&world, &foreign, 40).reconcile(&coordinator, Some(access())).await.expect("looked");
+    assert_eq!(foreign.there().len(), 2, "what came late is gone");
+    let record = world.at(HOME).journal.federation(&coordinator).await.expect("read").expect("there");
+    assert_eq!(record.leaving.len(), 0);
+}
+
+#[test]
+fn who_may_still_need_the_token_of_a_create_that_failed_keeps_it() {
+    let outcome = MemberOutcome {
+        member: MemberId::of(&mk_member("a", "replica-a")).expect("a service"),
+        kind: Kind::Unreachable,
+        trouble: "no answer".to_owned(),
+    };
+    let rolled_back = |left: &[MemberOutcome]| CreateFailure::RolledBack { failed: vec![], left: left.to_vec() };
+    assert!(rolled_back(&[]).is_settled() && CreateFailure::Obstacles(vec![outcome.clone()]).is_settled());
+    assert!(!rolled_back(&[outcome]).is_settled(), "what is left is taken back with it");
+    let unknown = Failure::Store(StoreError::Unavailable("gone".to_owned()));
+    assert!(!CreateFailure::Local(unknown).is_settled(), "it may have been stored");
+    assert!(CreateFailure::Local(Failure::Exists(name("coordinator"))).is_settled());
+}
+
+#[tokio::test]
+async fn whoever_changes_a_federation_is_not_kept_waiting_for_ever() {
+    let (world, foreign) = (mk_world(), Arc::<Foreign>::default());
+    let coordinator = name("coordinator");
+    mk_among(&world, &foreign, 0).create(mk_create(Topology::Star)).await.expect("created");
+    foreign.hangs.store(true, Ordering::Relaxed);
+    let mut federator = mk_among(&world, &foreign, 1);
+    federator.own.patience = Some(Duration::from_millis(20));
+    let remove = vec![mk_member("b", "replica-b").target];
+    let edit = Edit { remove, delete: true, ..Edit::default() };
+    let edited = federator.edit(&coordinator, &edit, access()).await.expect("it is stored");
+    let told: Vec<_> =
+        edited.troubles.iter().map(|outcome| (outcome.member.cluster_id.as_str(), outcome.kind)).collect();
+    assert_eq!(told, [("a", Kind::Awaited), ("b", Kind::Awaited)]);
+    foreign.hangs.store(false, Ordering::Relaxed);
+    federator.reconcile(&coordinator, Some(access())).await.expect("looked");
+    assert_eq!(foreign.there().len(), 1, "it is carried out when it can be");
 }

@@ -72,6 +72,7 @@ fn mk_coordinator(topology: Topology, members: Vec<Member>) -> Definition {
         local: LocalShare::First,
         on_unknown: OnUnknown::Wait,
         share_refresh_token: false,
+        share_secrets: false,
     });
     definition
 }
@@ -248,4 +249,40 @@ fn a_mesh_with_foreign_members_needs_the_owners_word() {
     assert!(fitted.definition.clusters.values().all(|cluster| cluster.auth_password.is_blank()));
     let ours = fit(&workers[0], Audience::Ours, &coordinator, &refresh).expect("always");
     assert!(!ours.definition.environment.secrets.contains_key(REFRESH_TOKEN), "our kind asks the broker instead");
+}
+
+#[test]
+fn foreign_members_are_told_secrets_only_when_the_owner_says_so() {
+    let member = Member {
+        target: Target::Oscar { cluster_id: "a".to_owned(), service_name: name("replica"), parent: None },
+        priority: 0,
+        ssl_verify: true,
+        headers: BTreeMap::new(),
+    };
+    let mut coordinator = mk_coordinator(Topology::Star, vec![member]);
+    let elsewhere = Provider::Minio {
+        endpoint: "https://elsewhere.example".to_owned(),
+        verify: true,
+        access_key: "user".to_owned(),
+        secret_key: Secret::new("crossing-key"),
+        region: String::new(),
+    };
+    coordinator.storage_providers.insert(ProviderRef::parse("minio.elsewhere").expect("valid"), elsewhere);
+    for told in [false, true] {
+        coordinator.federation.as_mut().expect("given").share_secrets = told;
+        let workers = expand(&coordinator, &mk_origin());
+        let ours = fit(&workers[0], Audience::Ours, &coordinator, &Secret::default()).expect("always").definition;
+        let foreign = fit(&workers[0], Audience::Foreign, &coordinator, &Secret::default()).expect("a leaf").definition;
+        assert!(!federation_of(&foreign).share_secrets, "a worker hands nothing on");
+        assert!(!ours.environment.secrets["KEY"].is_blank());
+        assert_eq!(foreign.environment.secrets["KEY"] == ours.environment.secrets["KEY"], told);
+        assert!(foreign.environment.secrets.contains_key("KEY"), "its name is told");
+        assert!(!foreign.environment.secrets.contains_key(REFRESH_TOKEN), "of that another word decides");
+        let third_party = |definition: &Definition| {
+            let providers = definition.storage_providers.iter().filter(|(id, _)| !id.is_own_store());
+            providers.map(|(_, provider)| provider.secret().clone()).collect::<Vec<_>>()
+        };
+        assert!(!third_party(&ours).is_empty() && third_party(&ours).iter().all(|key| !key.is_blank()));
+        assert_eq!(third_party(&foreign) == third_party(&ours), told);
+    }
 }

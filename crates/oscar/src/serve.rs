@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use oscar_engine::federate::Tended;
 use oscar_model::secret::Secret;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -193,8 +194,13 @@ async fn keep_federations(app: &http::App, ground: &Ground, interval: Duration) 
             continue;
         }
         match app.manager.tick_federations().await {
-            Ok(0) => {}
-            Ok(open) => tracing::debug!(open, "members are not as they should be yet"),
+            Ok(Tended { open: 0, .. }) => {}
+            Ok(Tended { open, failures }) => {
+                tracing::debug!(open, "members are not as they should be yet");
+                for (service, failure) in failures {
+                    tracing::warn!(%service, "a federation cannot be looked after: {failure}");
+                }
+            }
             Err(failure) => tracing::warn!("federations cannot be looked after: {failure}"),
         }
     }

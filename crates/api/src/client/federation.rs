@@ -46,6 +46,18 @@ impl Client {
         self.json(response).await
     }
 
+    /// What a change would do at which member: `federation` of the answer. Nothing is changed.
+    pub async fn foresee_members(
+        &self,
+        change: MembersChange,
+        service: &str,
+        body: &Value,
+    ) -> Result<Value, ClientError> {
+        let path = format!("/system/federation/{service}?dry_run=true");
+        let response = self.send(change.method(), &path, Some(body), &[]).await?;
+        self.json(response).await
+    }
+
     /// Looks at every member now instead of later.
     pub async fn reconcile(&self, service: &str) -> Result<Value, ClientError> {
         let path = format!("/system/federation/{service}/reconcile");

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use oscar_model::fault::{Faults, quoted};
-use oscar_model::federation::edit::Edit;
+use oscar_model::federation::edit::{Edit, is_same};
 use oscar_model::federation::membership::Duty;
-use oscar_model::federation::{Delegation, Member};
+use oscar_model::federation::{Delegation, Member, Target};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -45,9 +45,32 @@ pub struct ViewBody {
     pub conditions: Vec<ConditionBody>,
     /// Members that are still to be removed, as `<cluster>/<service>`.
     pub leaving: Vec<String>,
+    /// Creates of this service that have not ended: under way, or being taken back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<OperationBody>,
     /// What did not reach every member yet, after a change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Nothing was changed: everything else is as it is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+    /// What would be done at which member, in a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub federation: Option<CreatedBody>,
+}
+
+/// A create that is under way, or that is being taken back.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = FederationOperation)]
+pub struct OperationBody {
+    pub operation: String,
+    /// `creating` or `taking-back`.
+    pub phase: String,
+    /// Seconds since the epoch.
+    pub begun: u64,
+    /// As `<cluster>/<service>`.
+    pub members: Vec<String>,
 }
 
 /// A list that is `null` when it is empty, and absent under the name that was not asked for.
@@ -154,8 +177,12 @@ pub struct CreatedBody {
 pub struct StepBody {
     pub cluster_id: String,
     pub service_name: String,
-    /// `create`, `adopt`, `update`, `delete` or `release`.
+    /// `create`, `adopt`, `update`, `delete` or `release`; in a dry run of a change of members also
+    /// `none`, or `later` for what cannot be done now and is tried until it can.
     pub action: String,
+    /// Why, where that is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 pub fn duty_word(duty: Duty) -> &'static str {
@@ -192,7 +219,7 @@ pub struct RequestBody {
     /// The members to add (POST), change (PUT) or remove (DELETE). `replicas` is the same.
     pub members: Option<Vec<MemberRequest>>,
     pub replicas: Option<Vec<MemberRequest>>,
-    /// PUT: what each of `members` becomes, in the same order.
+    /// PUT: what each of `members` becomes, in the same order; a single one is for all of them.
     pub update: Option<Vec<MemberRequest>>,
     /// PUT: `active`, `paused` or `draining`, for all of `members`.
     pub duty: Option<String>,
@@ -270,21 +297,71 @@ impl Request {
     }
 
     /// The n-th of `members` becomes the n-th of `update`; a single one is for all, as OSCAR has it.
+    /// Where that one is itself among several, it says what becomes of each and not who each is:
+    /// they cannot all be one member.
     pub fn into_update(self) -> Edit {
         let mut edit = self.edit;
         if let Some(duty) = self.duty {
             edit.duties = self.members.iter().map(|member| (member.target.clone(), duty)).collect();
         }
+        let single = self.update.first().filter(|_| self.update.len() == 1);
+        let among = |single: &&Member| self.members.iter().any(|was| is_same(&was.target, &single.target));
+        let attributes = single.filter(among);
         for (index, was) in self.members.iter().enumerate() {
-            let single = self.update.first().filter(|_| self.update.len() == 1 && self.members.len() == 1);
-            if let Some(becomes) = self.update.get(index).or(single) {
-                edit.update.push((was.target.clone(), becomes.clone()));
-            }
+            let becomes = match (attributes, single.or(self.update.get(index))) {
+                (Some(attributes), _) => with_attributes(&was.target, attributes),
+                (None, Some(becomes)) => becomes.clone(),
+                (None, None) => continue,
+            };
+            edit.update.push((was.target.clone(), becomes));
         }
         edit
     }
 
     pub fn into_removal(self) -> Edit {
         Edit { remove: self.members.into_iter().map(|member| member.target).collect(), ..self.edit }
+    }
+}
+
+/// That member with what is said of another one.
+fn with_attributes(target: &Target, said: &Member) -> Member {
+    let target = match (target, &said.target) {
+        (Target::Oscar { cluster_id, service_name, .. }, Target::Oscar { parent, .. }) => {
+            Target::Oscar { cluster_id: cluster_id.clone(), service_name: service_name.clone(), parent: parent.clone() }
+        }
+        (other, _) => other.clone(),
+    };
+    Member { target, ..said.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::parse_json;
+
+    fn update(body: &str) -> Vec<(String, String, u32)> {
+        let node = parse_json(body.as_bytes()).expect("JSON");
+        let named = |target: &Target| match target {
+            Target::Oscar { cluster_id, service_name, .. } => format!("{cluster_id}/{service_name}"),
+            Target::Endpoint { url } => url.clone(),
+        };
+        let edit = read(&node).expect("a request").into_update();
+        edit.update.iter().map(|(was, is)| (named(was), named(&is.target), is.priority)).collect()
+    }
+
+    #[test]
+    fn one_update_is_for_every_member_that_is_named() {
+        let two = r#"[{"cluster_id": "a", "service_name": "s"}, {"cluster_id": "b", "service_name": "s"}]"#;
+        let mk = |was: &str, is: &str, priority| (was.to_owned(), is.to_owned(), priority);
+        let among =
+            format!(r#"{{"members": {two}, "update": [{{"cluster_id": "b", "service_name": "s", "priority": 7}}]}}"#);
+        assert_eq!(update(&among), [mk("a/s", "a/s", 7), mk("b/s", "b/s", 7)]);
+        let other =
+            format!(r#"{{"members": {two}, "update": [{{"cluster_id": "c", "service_name": "s", "priority": 7}}]}}"#);
+        assert_eq!(update(&other), [mk("a/s", "c/s", 7), mk("b/s", "c/s", 7)], "both become that one");
+        let each = format!(r#"{{"members": {two}, "update": {two}}}"#);
+        assert_eq!(update(&each), [mk("a/s", "a/s", 0), mk("b/s", "b/s", 0)]);
+        let single = r#"{"members": [{"cluster_id": "a", "service_name": "s"}], "update": [{"cluster_id": "c", "service_name": "t"}]}"#;
+        assert_eq!(update(single), [mk("a/s", "c/t", 0)], "another identity is a removal and an addition");
     }
 }

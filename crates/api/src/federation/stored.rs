@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use oscar_model::federation::membership::Membership;
 use oscar_model::federation::record::{
-    Against, AuditRecord, Echo, FederationRecord, Fence, Former, Grant, GrantState, Leaving, Operation, Phase, Role,
-    Sent,
+    Against, AuditRecord, Echo, FederationRecord, Fence, Former, Grant, GrantState, Holder, Leaving, Operation, Phase,
+    Role, Sent,
 };
 use oscar_model::secret::Secret;
 use serde::{Deserialize, Serialize};
@@ -68,11 +68,13 @@ struct StoredOperation {
     #[serde(default)]
     access: StoredAccess,
     begun: u64,
+    #[serde(default)]
+    absent: Vec<Of<u64>>,
 }
 
 impl Kept for Operation {
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { id, federation_id, coordinator, owner, phase, steps, contacts, access, begun } = self;
+        let Self { id, federation_id, coordinator, owner, phase, steps, contacts, access, begun, absent } = self;
         write(StoredOperation {
             id: id.clone(),
             federation_id: federation_id.clone(),
@@ -86,6 +88,7 @@ impl Kept for Operation {
             contacts: list(contacts, StoredContact::from_contact),
             access: StoredAccess::from_access(access),
             begun: *begun,
+            absent: list(absent, |since| *since),
         })
     }
 
@@ -104,6 +107,7 @@ impl Kept for Operation {
             contacts: map(stored.contacts, |contact| Ok(contact.into_contact()))?,
             access: stored.access.into_access(),
             begun: stored.begun,
+            absent: map(stored.absent, Ok)?,
         })
     }
 }
@@ -119,6 +123,8 @@ enum StoredRole {
 struct StoredLeaving {
     contact: StoredContact,
     delete: bool,
+    #[serde(default)]
+    absent: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -205,6 +211,7 @@ impl Kept for FederationRecord {
             leaving: list(leaving, |leaving| StoredLeaving {
                 contact: StoredContact::from_contact(&leaving.contact),
                 delete: leaving.delete,
+                absent: leaving.absent,
             }),
             deleted: *deleted,
             access: StoredAccess::from_access(access),
@@ -227,7 +234,8 @@ impl Kept for FederationRecord {
             owner: owner(&stored.owner)?,
             membership: Membership::try_from(stored.membership).map_err(|fault| fault.to_string())?,
             leaving: map(stored.leaving, |leaving| {
-                Ok(Leaving { contact: leaving.contact.into_contact(), delete: leaving.delete })
+                let StoredLeaving { contact, delete, absent } = leaving;
+                Ok(Leaving { contact: contact.into_contact(), delete, absent })
             })?,
             deleted: stored.deleted,
             access: stored.access.into_access(),
@@ -325,11 +333,20 @@ struct StoredGrant {
     submitted: u64,
     refreshed: Option<u64>,
     holders: Vec<String>,
+    #[serde(default)]
+    given: u64,
+    #[serde(default)]
+    ending: Option<u64>,
+}
+
+fn holder(text: &str) -> Result<Holder, String> {
+    Holder::parse(text).ok_or_else(|| "it does not name a service".to_owned())
 }
 
 impl Kept for Grant {
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { id, owner, namespace, issuer, client, token, state, submitted, refreshed, holders } = self;
+        let Self { id, owner, namespace, issuer, client, token, state, submitted, refreshed, holders, given, ending } =
+            self;
         write(StoredGrant {
             id: id.clone(),
             owner: owner.to_string(),
@@ -345,6 +362,8 @@ impl Kept for Grant {
             submitted: *submitted,
             refreshed: *refreshed,
             holders: holders.iter().map(ToString::to_string).collect(),
+            given: *given,
+            ending: *ending,
         })
     }
 
@@ -364,7 +383,9 @@ impl Kept for Grant {
             },
             submitted: stored.submitted,
             refreshed: stored.refreshed,
-            holders: stored.holders.iter().map(|holder| name(holder)).collect::<Result<BTreeSet<_>, _>>()?,
+            holders: stored.holders.iter().map(|text| holder(text)).collect::<Result<BTreeSet<_>, _>>()?,
+            given: stored.given,
+            ending: stored.ending,
         })
     }
 }

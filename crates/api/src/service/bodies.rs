@@ -109,6 +109,8 @@ pub struct FederationBody {
     pub on_unknown: String,
     #[serde(skip_serializing_if = "is_false")]
     pub share_refresh_token: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    pub share_secrets: bool,
 }
 
 /// The policy as a word, or with its weights.

@@ -222,6 +222,7 @@ pub(super) fn federation(fields: &Fields<'_>, name: &ServiceName) -> Federation 
         local: fields.word("local", LocalShare::RULE, LocalShare::parse),
         on_unknown: fields.word("on_unknown", OnUnknown::RULE, OnUnknown::parse),
         share_refresh_token: fields.flag("share_refresh_token"),
+        share_secrets: fields.flag("share_secrets"),
     }
 }
 

@@ -244,6 +244,7 @@ pub(crate) fn federation_body(federation: &Federation) -> FederationBody {
         local,
         on_unknown,
         share_refresh_token,
+        share_secrets,
     } = federation;
     FederationBody {
         group_id: group_id.clone(),
@@ -254,6 +255,7 @@ pub(crate) fn federation_body(federation: &Federation) -> FederationBody {
         local: if *local == LocalShare::First { String::new() } else { local.as_str().to_owned() },
         on_unknown: if *on_unknown == OnUnknown::Wait { String::new() } else { on_unknown.as_str().to_owned() },
         share_refresh_token: *share_refresh_token,
+        share_secrets: *share_secrets,
     }
 }
 

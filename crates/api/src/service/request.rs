@@ -149,6 +149,7 @@ struct FederationRequest {
     #[schema(pattern = "^(wait|run-again)?$")]
     on_unknown: Option<String>,
     share_refresh_token: Option<bool>,
+    share_secrets: Option<bool>,
 }
 
 #[derive(ToSchema)]

@@ -17,6 +17,7 @@ use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::peers::{Call, Exchange, Invitation, PeerError};
 
+use super::create::Survey;
 use super::remove::leaving;
 use super::{Federator, federation_of};
 
@@ -111,12 +112,17 @@ impl Federator {
         &self,
         record: FederationRecord,
         access: &Access,
-        contacts: &BTreeMap<MemberId, Contact>,
+        survey: &Survey,
     ) -> Result<(), Failure> {
+        let contacts = &survey.contacts;
         let talks = record.keys.iter().map(|(member, key)| {
             let record = &record;
             async move {
                 let contact = contacts.get(member).filter(|contact| contact.audience == Audience::Ours)?;
+                if survey.is_silent(member) {
+                    // Whoever hangs is waited for once.
+                    return None;
+                }
                 let answer = self.talk(record, access, member, contact, key).await.ok()?;
                 Some((member.clone(), answer))
             }
@@ -140,7 +146,10 @@ impl Federator {
         }
         if merged != record.membership || record.membership.removed().next().is_some() {
             let everybody = everybody.then_some(&living);
-            self.absorb(&record.own.service_name, &record.federation_id, &merged, everybody).await?;
+            if self.absorb(&record.own.service_name, &record.federation_id, &merged, everybody).await? {
+                // Whoever reads the definition from now on finds it there, and does not undo it.
+                self.coordinator_of(&record.own.service_name).await?;
+            }
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use oscar_model::federation::edit::follow;
 use oscar_model::federation::expand::{Audience, FEDERATION_ID_ANNOTATION, Origin, Unfit, Worker, expand, fit};
 use oscar_model::federation::membership::{Membership, Place};
 use oscar_model::federation::plan::{Found, Plan, Step, plan};
-use oscar_model::federation::record::{Access, Contact, FederationRecord, Operation, Phase, Role, Sent};
+use oscar_model::federation::record::{Access, Contact, FederationRecord, Operation, Phase, Role, Seconds, Sent};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::identity::Owner;
 use oscar_model::secret::Secret;
@@ -17,11 +17,18 @@ use oscar_model::service::{Definition, Sensitive, Service};
 use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::ports::StoreError;
-use crate::ports::peers::{Call, Condition, MemberState, PeerError, Sighting};
+use crate::ports::peers::{Call, Condition, MemberState, Sighting, Undone};
 use crate::ports::services::{Revision, Stored};
 
 use super::reconcile::{secrets_digest, wanted_digest};
-use super::{Federator, Kind, MemberOutcome, contact, federation_of, hex, with_secrets};
+use super::{Federator, Kind, MemberOutcome, Tended, contact, federation_of, hex, with_secrets};
+
+/// What was sent to a foreign manager and got no answer is looked for once more after so long: it
+/// does not refuse what arrives late.
+pub(crate) const LATEST: Seconds = 30;
+
+pub(crate) const MAY_ARRIVE: &str =
+    "nothing of it is there, but what was sent got no answer: it is looked for once more";
 
 /// What is needed to create a federation.
 pub struct Create {
@@ -31,6 +38,8 @@ pub struct Create {
     pub access: Access,
     /// The state of an existing service that becomes a coordinator.
     pub replaces: Option<Revision>,
+    /// Of the federation that is created: one that nobody else makes.
+    pub federation_id: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +53,17 @@ pub enum CreateFailure {
         left: Vec<MemberOutcome>,
     },
     Local(Failure),
+}
+
+impl CreateFailure {
+    /// Whether nothing is left to do, and nothing that is not known.
+    pub fn is_settled(&self) -> bool {
+        match self {
+            Self::Obstacles(_) => true,
+            Self::RolledBack { left, .. } => left.is_empty(),
+            Self::Local(failure) => !matches!(failure, Failure::Store(StoreError::Unavailable(_))),
+        }
+    }
 }
 
 impl From<Failure> for CreateFailure {
@@ -74,6 +94,11 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
+    /// Whether nobody answered there.
+    pub(crate) fn is_silent(&self, member: &MemberId) -> bool {
+        self.sightings.get(member).is_some_and(|sighting| matches!(sighting.found, Found::Unreachable(_)))
+    }
+
     pub(crate) fn plan(&self) -> Plan {
         let found = self.sightings.iter().map(|(id, sighting)| (id.clone(), sighting.found.clone())).collect();
         let wanted: Vec<_> =
@@ -99,7 +124,7 @@ impl Federator {
 
     /// Looks at every member and plans; changes nothing.
     pub async fn prepare(&self, mut create: Create) -> Result<Prepared, CreateFailure> {
-        let federation_id = self.new_id();
+        let federation_id = create.federation_id.clone();
         let operation_id = self.new_id();
         let definition = &mut create.service.definition;
         definition.annotations.insert(FEDERATION_ID_ANNOTATION.to_owned(), federation_id.clone());
@@ -127,6 +152,7 @@ impl Federator {
             contacts: survey.contacts,
             access: create.access.clone(),
             begun: self.now(),
+            absent: BTreeMap::new(),
         };
         Ok(Prepared { operation, create })
     }
@@ -241,7 +267,7 @@ impl Federator {
         for (member, looked) in join_all(looks).await {
             match looked {
                 Ok(mut sighting) => {
-                    correct_origination(&mut sighting, sent.get(&member));
+                    correct(&mut sighting, sent.get(&member));
                     sightings.insert(member, sighting);
                 }
                 Err(trouble) => drop(troubles.insert(member, trouble)),
@@ -260,7 +286,9 @@ impl Federator {
         });
         let failed: Vec<_> = join_all(steps).await.into_iter().flatten().collect();
         if !failed.is_empty() {
-            let left = self.go_back(operation).await?;
+            let unknown = failed.iter().filter(|outcome| outcome.kind == Kind::Unreachable);
+            let unknown: BTreeSet<_> = unknown.map(|outcome| outcome.member.clone()).collect();
+            let left = self.go_back(operation, &unknown).await?;
             return Err(CreateFailure::RolledBack { failed, left });
         }
         let record = self.first_record(&create, &operation);
@@ -281,7 +309,7 @@ impl Federator {
             // Whether it is there is not known; who looks later decides by what is found.
             Err(error @ StoreError::Unavailable(_)) => Err(CreateFailure::Local(Failure::of_service(error, &name))),
             Err(error) => {
-                self.go_back(operation).await?;
+                self.go_back(operation, &BTreeSet::new()).await?;
                 Err(CreateFailure::Local(Failure::of_service(error, &name)))
             }
         }
@@ -301,33 +329,52 @@ impl Federator {
     }
 
     /// Takes everything back that the operation may have done. What cannot be now stays in the
-    /// journal for [`Federator::recover`].
-    async fn go_back(&self, mut operation: Operation) -> Result<Vec<MemberOutcome>, Failure> {
+    /// journal for [`Federator::recover`]. Of members in `unknown` it is not known whether what was
+    /// sent has arrived.
+    async fn go_back(
+        &self,
+        mut operation: Operation,
+        unknown: &BTreeSet<MemberId>,
+    ) -> Result<Vec<MemberOutcome>, Failure> {
         operation.phase = Phase::Back;
         self.journal.put_operation(&operation).await?;
         // The name is free at once, whoever can be reached.
         self.journal.remove_federation(&operation.federation_id, &operation.coordinator).await?;
         let undone = operation.steps.iter().map(|step| async {
             let outcome = self.take_back(&operation, step).await;
+            let since = operation.absent.get(&step.member).copied();
+            let may_arrive = outcome == Ok(Undone::Absent) && unknown.contains(&step.member);
+            if may_arrive && since.is_none_or(|since| self.now() < since + LATEST) {
+                return Some(MemberOutcome::new(&step.member, Kind::Awaited, MAY_ARRIVE));
+            }
+            let outcome = outcome.map(drop);
             self.note_step(&operation, step, "replica-rolled-back", &outcome).await;
             outcome.err()
         });
         let left: Vec<_> = join_all(undone).await.into_iter().flatten().collect();
         if left.is_empty() {
             self.journal.remove_operation(&operation.id).await?;
+            return Ok(Vec::new());
+        }
+        let before = operation.absent.clone();
+        for outcome in left.iter().filter(|outcome| outcome.kind == Kind::Awaited) {
+            operation.absent.entry(outcome.member.clone()).or_insert_with(|| self.now());
+        }
+        if operation.absent != before {
+            self.journal.put_operation(&operation).await?;
         }
         Ok(left)
     }
 
-    async fn take_back(&self, operation: &Operation, step: &Step) -> Result<(), MemberOutcome> {
+    async fn take_back(&self, operation: &Operation, step: &Step) -> Result<Undone, MemberOutcome> {
         let contact = step_contact(operation, step)?;
         if planted(Bug::UndoSkipped) {
-            return Ok(());
+            return Ok(Undone::ForGood);
         }
         let credential = self.credential(&operation.access, &operation.owner, &step.member.cluster_id, contact).await;
         let credential = credential.map_err(|cause| MemberOutcome::new(&step.member, Kind::Credentials, cause))?;
         let call = Call { member: &step.member, contact, owner: &operation.owner, credential: &credential, time: 0 };
-        let undone: Result<(), PeerError> = self.peers.undo(&call, step, &operation.id).await;
+        let undone = self.peers.undo(&call, step, &operation.id).await;
         undone.map_err(|error| MemberOutcome::of_error(&step.member, &error))
     }
 
@@ -339,12 +386,14 @@ impl Federator {
 
     /// Ends what a crash or an unreachable member left open. An operation whose coordinator was
     /// stored had succeeded; every other one is taken back, because nobody was told that it had.
-    /// Returns how many stay open.
-    pub async fn recover(&self) -> Result<usize, Failure> {
+    /// Returns how many stay open; one that fails is one of them, and keeps no other from going on.
+    pub async fn recover(&self) -> Result<Tended, Failure> {
         // Side by side: a member that hangs costs all of them one time-out, not one each.
-        let ends = self.journal.operations().await?.into_iter().map(|operation| self.end(operation));
-        let open: Vec<usize> = join_all(ends).await.into_iter().collect::<Result<_, _>>()?;
-        Ok(open.into_iter().sum())
+        let ends = self.journal.operations().await?.into_iter().map(|operation| async {
+            let service = operation.coordinator.clone();
+            (service, self.end(operation).await)
+        });
+        Ok(Tended::of(join_all(ends).await))
     }
 
     /// One if it stays open.
@@ -362,7 +411,9 @@ impl Federator {
             self.journal.remove_operation(&operation.id).await?;
             return Ok(0);
         }
-        Ok(usize::from(!self.go_back(operation).await?.is_empty()))
+        // Nobody knows any more what was answered.
+        let unknown = operation.steps.iter().map(|step| step.member.clone()).collect();
+        Ok(usize::from(!self.go_back(operation, &unknown).await?.is_empty()))
     }
 
     /// Its coordinator is there, or was and has been deleted since.
@@ -436,9 +487,17 @@ fn step_contact<'a>(operation: &'a Operation, step: &Step) -> Result<&'a Contact
     contact.ok_or_else(|| MemberOutcome::new(&step.member, Kind::Unreachable, "its cluster is not known"))
 }
 
-/// A foreign manager does not tell what it had before; the coordinator remembers.
-pub(crate) fn correct_origination(sighting: &mut Sighting, sent: Option<&Sent>) {
+/// What was seen, with what the coordinator remembers. A foreign manager does not tell what it had
+/// before; and where a manager of our kind was, "nothing" counts only from one of our kind: a
+/// proxy in front of it says so too while it is away.
+pub(crate) fn correct(sighting: &mut Sighting, sent: Option<&Sent>) {
     use oscar_model::federation::plan::Origination;
+    let was_ours = sent.is_some_and(|sent| sent.audience == Audience::Ours);
+    if was_ours && sighting.found == Found::Nothing && sighting.audience == Some(Audience::Foreign) {
+        let cause = "what answers there is not the manager that was there, and knows of no such service";
+        *sighting = Sighting { found: Found::Unreachable(cause.to_owned()), audience: None };
+        return;
+    }
     let adopted = sent.is_some_and(|sent| sent.former.is_some());
     if let (Found::Replica { origination, .. }, Some(Audience::Foreign)) = (&mut sighting.found, sighting.audience) {
         *origination = if adopted { Origination::Adopted } else { Origination::Created };

@@ -8,7 +8,7 @@ use oscar_model::federation::check;
 use oscar_model::federation::edit::{Edit, Unfit, check_additions, edited, follow, members_of};
 use oscar_model::federation::expand::FEDERATION_ID_ANNOTATION;
 use oscar_model::federation::membership::{Membership, Place};
-use oscar_model::federation::record::{Access, Against, FederationRecord, Fence, Role};
+use oscar_model::federation::record::{Access, Against, FederationRecord, Fence, Holder, Role};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::federation::{Federation, Target, Topology};
 use oscar_model::name::ServiceName;
@@ -16,10 +16,13 @@ use oscar_model::service::{Cluster, Definition, Sensitive, Service};
 
 use crate::bugs::{Bug, planted};
 use crate::failure::{Failure, Undertaking};
+use crate::grants::take_refresh_token;
 use crate::ports::StoreError;
+use crate::ports::mint::{Claim, Submission};
 use crate::ports::peers::PeerError;
 use crate::ports::services::Stored;
 
+use super::foresee::Foreseen;
 use super::remove::leaving;
 use super::view::coordinator_of;
 use super::{Federator, Kind, MemberOutcome, federation_of, raise_fence};
@@ -28,12 +31,15 @@ use super::{Federator, Kind, MemberOutcome, federation_of, raise_fence};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edited {
     pub troubles: Vec<MemberOutcome>,
+    pub warnings: Vec<String>,
+    /// What would be done, in a dry run.
+    pub foreseen: Option<Vec<Foreseen>>,
 }
 
 /// What a change was judged on.
 enum Seen {
-    /// It says itself who is in the federation.
-    Nothing,
+    /// It says itself who is in the federation, from what the stored definition says.
+    Definition,
     Membership(Option<Membership>),
 }
 
@@ -90,7 +96,7 @@ impl Federator {
 
     async fn edit_as_coordinator(&self, service: &ServiceName, edit: &Edit, access: Access) -> Result<Edited, Failure> {
         let fail = |error: StoreError| Failure::of_service(error, service);
-        loop {
+        let warnings = loop {
             // What others have changed and the definition does not say yet is not undone.
             let (known, stored) = match self.coordinator_of(service).await? {
                 Some((record, stored)) => (Some(record), Some(stored)),
@@ -111,14 +117,14 @@ impl Federator {
             let definition = self.rehearse(&stored.service.definition, edit)?;
             let next = Service { definition, ..stored.service.clone() };
             let seen = Seen::Membership(known.map(|record| record.membership));
-            match self.store(&stored, next, sensitive, edit, (seen, access.grant.clone())).await {
+            match self.store(&stored, next, sensitive, edit, (seen, &access)).await {
                 Err(Failure::RevisionMismatch(_)) => {}
                 Err(failure) => return Err(failure),
-                Ok(_) => break,
+                Ok((_, warnings)) => break warnings,
             }
-        }
-        let repair = self.reconcile(service, Some(access)).await?;
-        Ok(Edited { troubles: repair.troubles() })
+        };
+        let troubles = self.reach_everybody(service, access).await?;
+        Ok(Edited { troubles, warnings, foreseen: None })
     }
 
     /// Replaces the definition of a coordinator and everything that is wanted with it. Members
@@ -132,9 +138,30 @@ impl Federator {
     ) -> Result<(Arc<Stored>, Edited), Failure> {
         let service = next.name().clone();
         let edit = Edit { delete: true, ..Edit::default() };
-        let stored = self.store(stored, next, sensitive, &edit, (Seen::Nothing, access.grant.clone())).await?;
-        let repair = self.reconcile(&service, Some(access)).await?;
-        Ok((stored, Edited { troubles: repair.troubles() }))
+        let stored = self.store(stored, next, sensitive, &edit, (Seen::Definition, &access)).await;
+        if let Err(Failure::MembersChanged(_)) = &stored {
+            // Whoever reads it again finds what he could not know.
+            self.coordinator_of(&service).await?;
+        }
+        let (stored, warnings) = stored?;
+        let troubles = self.reach_everybody(&service, access).await?;
+        Ok((stored, Edited { troubles, warnings, foreseen: None }))
+    }
+
+    /// Carries out what was stored, as far as that can be waited for. What is not done then is done
+    /// at the next look; stopping half-way is no worse than a crash.
+    async fn reach_everybody(&self, service: &ServiceName, access: Access) -> Result<Vec<MemberOutcome>, Failure> {
+        let reconcile = self.reconcile(service, Some(access));
+        let Some(patience) = self.own.patience else { return Ok(reconcile.await?.troubles()) };
+        if let Ok(repair) = tokio::time::timeout(patience, reconcile).await {
+            return Ok(repair?.troubles());
+        }
+        self.memory.nudge.notify_one();
+        let record = self.known(service).await?;
+        let members = record.iter().flat_map(|record| record.membership.members().map(|(id, _)| id));
+        let leaving = record.iter().flat_map(|record| record.leaving.keys());
+        let why = "asking everybody took too long: it is told as soon as it can be";
+        Ok(members.chain(leaving).map(|id| MemberOutcome::new(id, Kind::Awaited, why)).collect())
     }
 
     /// First the membership, then the definition: a crash between the two is mended by the next
@@ -144,10 +171,10 @@ impl Federator {
         &self,
         stored: &Stored,
         mut next: Service,
-        sensitive: Sensitive,
+        mut sensitive: Sensitive,
         edit: &Edit,
-        (seen, grant): (Seen, Option<String>),
-    ) -> Result<Arc<Stored>, Failure> {
+        (seen, access): (Seen, &Access),
+    ) -> Result<(Arc<Stored>, Vec<String>), Failure> {
         let service = next.name().clone();
         let _turn = self.memory.records.take(&service).await;
         let now = self.services.get(&service).await.map_err(|error| Failure::of_service(error, &service))?;
@@ -157,18 +184,32 @@ impl Federator {
         }
         let known = self.known(&service).await?;
         let membership = known.as_ref().map(|record| &record.membership);
-        if matches!(&seen, Seen::Membership(seen) if seen.as_ref() != membership) {
-            return Err(Failure::RevisionMismatch(service));
+        match &seen {
+            Seen::Membership(seen) if seen.as_ref() != membership => {
+                return Err(Failure::RevisionMismatch(service));
+            }
+            Seen::Definition
+                if membership.is_some_and(|members| self.is_behind(&stored.service.definition, members)) =>
+            {
+                return Err(Failure::MembersChanged(service));
+            }
+            Seen::Membership(_) | Seen::Definition => {}
         }
         let deploys = next.definition.federation.as_ref().is_some_and(Federation::deploys);
+        let mut warnings = Vec::new();
         if known.is_some() || deploys {
             let mut record = match &known {
                 Some(record) => record.clone(),
                 None => self.blank_record(&next).await?,
             };
             // One that came with this change is in the place of the former.
-            if grant.is_some() {
+            if access.grant.is_some() {
+                record.access.grant.clone_from(&access.grant);
+            }
+            if record.access.grant.is_none() && deploys {
+                let (grant, warning) = self.needed_now(&next, &mut sensitive, &record.federation_id, access).await;
                 record.access.grant = grant;
+                warnings.extend(warning);
             }
             let annotations = &mut next.definition.annotations;
             annotations.insert(FEDERATION_ID_ANNOTATION.to_owned(), record.federation_id.clone());
@@ -178,11 +219,39 @@ impl Federator {
             }
         }
         let replaced = self.services.replace(next, sensitive, &stored.revision).await;
-        replaced.map_err(|error| Failure::of_service(error, &service))
+        Ok((replaced.map_err(|error| Failure::of_service(error, &service))?, warnings))
+    }
+
+    /// The refresh token that was kept until a service has members. That it is of no use is no
+    /// reason to refuse them.
+    async fn needed_now(
+        &self,
+        service: &Service,
+        sensitive: &mut Sensitive,
+        federation_id: &str,
+        access: &Access,
+    ) -> (Option<String>, Option<String>) {
+        let holder = Holder::new(service.name(), federation_id);
+        let (actor, owner) = (access.actor.as_str(), &service.owner);
+        // Older managers stored it with the rest.
+        let token = take_refresh_token(sensitive);
+        let submitted = if token.is_blank() {
+            self.mint.claim(Claim { actor, owner, holder: &holder, strict: false }).await
+        } else {
+            let bearer = access.bearer.as_ref().map(|bearer| &bearer.token);
+            let (holder, namespace) = (&holder, service.namespace.as_str());
+            let submission = Submission { actor, owner, namespace, holder, token: &token, bearer, strict: false };
+            self.mint.submit(submission).await.map(Some)
+        };
+        match submitted {
+            Ok(Some(submitted)) => (Some(submitted.grant), submitted.warning),
+            Ok(None) => (None, None),
+            Err(cause) => (None, Some(cause)),
+        }
     }
 
     /// A federation that was deleted is not begun again: what is left of it is being removed.
-    async fn blank_record(&self, service: &Service) -> Result<FederationRecord, Failure> {
+    pub(super) async fn blank_record(&self, service: &Service) -> Result<FederationRecord, Failure> {
         let marked = federation_of(&service.definition);
         let ended = self.journal.federations().await?.iter().any(|record| record.federation_id == marked);
         Ok(FederationRecord {
@@ -229,30 +298,10 @@ impl Federator {
     /// star or a tree the coordinator must hear it now.
     async fn edit_from_worker(&self, record: FederationRecord, edit: &Edit) -> Result<Edited, Failure> {
         let service = record.own.service_name.clone();
-        if !record.membership.is_member(&record.own) {
-            // It is on its way out, and nobody would hear of the change.
-            return Err(Failure::NoFederation(service));
-        }
-        let stored = self.services.get(&service).await.map_err(|error| Failure::of_service(error, &service))?;
-        let stored = stored.ok_or_else(|| Failure::NotFound(service.clone()))?;
-        let definition = &stored.service.definition;
         let coordinator = coordinator_of(&record);
-        let brings = edit.add.iter().map(|member| &member.target).chain(&edit.remove);
-        let plain = brings.into_iter().any(|target| matches!(target, Target::Endpoint { .. }));
-        if plain || !edit.storage_providers.is_empty() {
-            return Err(Failure::AtCoordinator { service, coordinator });
-        }
-        let blank = Federation::blank(service.as_str());
-        let block = definition.federation.as_ref().unwrap_or(&blank);
-        let whole = Federation { members: members_of(&record.membership), ..block.clone() };
-        let knows = |id: &str| self.place_known(&record, definition, edit, id).is_some();
-        let faults = check_additions(&whole, edit, &knows);
-        if !faults.is_empty() {
-            return Err(Failure::Invalid(faults));
-        }
-        let after = edited(&whole, edit).map_err(refuse)?;
-        self.check_at_worker(&record, definition, &after, edit)?;
-        let mesh = block.topology == Topology::Mesh;
+        let (stored, after) = self.judge_at_worker(&record, edit).await?;
+        let definition = &stored.service.definition;
+        let mesh = after.topology == Topology::Mesh;
         let changed = {
             let _turn = self.memory.records.take(&service).await;
             let now = self.known(&service).await?;
@@ -277,10 +326,44 @@ impl Federator {
             Ok(_) => Ok(Edited::default()),
             Err(error) if mesh => {
                 let trouble = format!("{error}; it is told as soon as it can be reached");
-                Ok(Edited { troubles: vec![MemberOutcome::new(&coordinator, Kind::Unreachable, trouble)] })
+                let troubles = vec![MemberOutcome::new(&coordinator, Kind::Unreachable, trouble)];
+                Ok(Edited { troubles, ..Edited::default() })
             }
             Err(error) => Err(Failure::CoordinatorSilent { coordinator, cause: error.to_string() }),
         }
+    }
+
+    /// Who would be in the federation after an edit that is made at a worker.
+    pub(super) async fn judge_at_worker(
+        &self,
+        record: &FederationRecord,
+        edit: &Edit,
+    ) -> Result<(Arc<Stored>, Federation), Failure> {
+        let service = record.own.service_name.clone();
+        if !record.membership.is_member(&record.own) {
+            // It is on its way out, and nobody would hear of the change.
+            return Err(Failure::NoFederation(service));
+        }
+        let stored = self.services.get(&service).await.map_err(|error| Failure::of_service(error, &service))?;
+        let stored = stored.ok_or_else(|| Failure::NotFound(service.clone()))?;
+        let definition = &stored.service.definition;
+        let coordinator = coordinator_of(record);
+        let brings = edit.add.iter().map(|member| &member.target).chain(&edit.remove);
+        let plain = brings.into_iter().any(|target| matches!(target, Target::Endpoint { .. }));
+        if plain || !edit.storage_providers.is_empty() {
+            return Err(Failure::AtCoordinator { service, coordinator });
+        }
+        let blank = Federation::blank(service.as_str());
+        let block = definition.federation.as_ref().unwrap_or(&blank);
+        let whole = Federation { members: members_of(&record.membership), ..block.clone() };
+        let knows = |id: &str| self.place_known(record, definition, edit, id).is_some();
+        let faults = check_additions(&whole, edit, &knows);
+        if !faults.is_empty() {
+            return Err(Failure::Invalid(faults));
+        }
+        let after = edited(&whole, edit).map_err(refuse)?;
+        self.check_at_worker(record, definition, &after, edit)?;
+        Ok((stored, after))
     }
 
     /// What the coordinator would refuse is refused here: it hears of it when it cannot any more.

@@ -17,6 +17,7 @@ use oscar_model::service::{
 
 use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
+use crate::grants::take_refresh_token;
 use crate::ports::StoreError;
 use crate::ports::journal::Journal;
 use crate::ports::services::{Services, Stored};
@@ -92,7 +93,9 @@ impl Member {
         if self.is_too_late(&owner_of(owner), &name, sent).await? && !planted(Bug::LateDeployTaken) {
             return Err(Failure::TooLate(name));
         }
-        let sensitive = Sensitive::take_from(&mut definition);
+        let mut sensitive = Sensitive::take_from(&mut definition);
+        // No coordinator of our kind sends one; it would be the job's to see here.
+        take_refresh_token(&mut sensitive);
         let Some(stored) = self.get(&name).await? else {
             self.keep(&name, &operation, None).await?;
             let service = Service {

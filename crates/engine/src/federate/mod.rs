@@ -9,6 +9,7 @@ mod access;
 mod channel;
 mod create;
 mod edit;
+mod foresee;
 mod member;
 mod reconcile;
 mod remove;
@@ -18,7 +19,7 @@ mod view;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use oscar_model::federation::expand::FEDERATION_ID_ANNOTATION;
 use oscar_model::federation::membership::Place;
@@ -46,10 +47,10 @@ use states::States;
 pub use channel::KeyHolder;
 pub use create::{Create, CreateFailure, Prepared};
 pub use edit::Edited;
+pub use foresee::{Foreseen, Foresight};
 pub use member::{Letting, Member};
 pub(crate) use member::{raise_fence, released};
 pub use reconcile::Repair;
-pub use remove::Released;
 pub use view::{Graph, Node, View};
 
 /// The coordinator's side, and what a worker of our kind shares with it.
@@ -79,6 +80,9 @@ pub struct Own {
     /// How long a create may be another manager's that shares this journal. Zero where nobody
     /// else does.
     pub grace: Seconds,
+    /// How long whoever changes a federation is kept waiting for its members, however many of them
+    /// are slow in turn. Without one, as long as it takes.
+    pub patience: Option<Duration>,
 }
 
 /// What is known as long as the manager runs.
@@ -140,6 +144,8 @@ pub struct MemberOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Well,
+    /// Nothing of ours is there, and something that was sent may still arrive.
+    Awaited,
     Unreachable,
     /// It answered that it will not.
     Refused,
@@ -183,6 +189,40 @@ impl std::fmt::Display for MemberOutcome {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let trouble = if self.kind == Kind::Well { "well" } else { &self.trouble };
         write!(out, "{}: {trouble}", self.member)
+    }
+}
+
+/// What a round over several federations came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tended {
+    /// How much is not as it should be.
+    pub open: usize,
+    /// What could not even be looked at, with the service that it is about; counted as open.
+    pub failures: Vec<(ServiceName, Failure)>,
+}
+
+impl Tended {
+    pub(crate) fn of(outcomes: Vec<(ServiceName, Result<usize, Failure>)>) -> Self {
+        let mut tended = Self::default();
+        for (service, outcome) in outcomes {
+            tended.note(service, outcome);
+        }
+        tended
+    }
+
+    pub(crate) fn note(&mut self, service: ServiceName, outcome: Result<usize, Failure>) {
+        match outcome {
+            Ok(open) => self.open += open,
+            Err(failure) => {
+                self.open += 1;
+                self.failures.push((service, failure));
+            }
+        }
+    }
+
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.open += other.open;
+        self.failures.extend(other.failures);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use oscar_model::federation::edit::projected;
 use oscar_model::federation::expand::{Audience, OPERATION_ANNOTATION};
-use oscar_model::federation::membership::Place;
+use oscar_model::federation::membership::{Membership, Place};
 use oscar_model::federation::plan::{Act, Found, Step, Undo, depart};
 use oscar_model::federation::record::{Access, Against, Contact, Echo, FederationRecord, Leaving, Role, Sent};
 use oscar_model::federation::sync::{in_sync, is_echo, project};
@@ -23,7 +23,7 @@ use crate::ports::peers::{Call, Condition, MemberState, Sighting};
 use crate::ports::services::Stored;
 
 use super::access::logins;
-use super::create::Survey;
+use super::create::{LATEST, MAY_ARRIVE, Survey};
 use super::{Federator, Kind, MemberOutcome, federation_of, hex, with_secrets};
 
 /// What one look and repair did.
@@ -54,15 +54,21 @@ impl Federator {
         let access = access_of(&record, &stored.service.definition, &sensitive, access);
         let whole = with_secrets(&self.with_registry(&stored.service.definition), &sensitive);
         let operation = self.new_id();
-        let survey = self.survey(&whole, &record.owner, &access, &operation, &record.sent).await;
-        let mut round = Round { record: &record, access: &access, operation: &operation, changes: Changes::default() };
-        let mut repair = self.repair(&mut round, &survey, &stored.service.token).await;
-        let departures = self.see_off(&mut round).await;
+        let mk_round =
+            || Round { record: &record, access: &access, operation: &operation, changes: Changes::default() };
+        let (mut round, mut farewells) = (mk_round(), mk_round());
+        // Side by side: whoever hangs costs those who stay and those who leave one time-out together.
+        let staying = async {
+            let survey = self.survey(&whole, &record.owner, &access, &operation, &record.sent).await;
+            let repair = self.repair(&mut round, &survey, &stored.service.token).await;
+            (survey, repair)
+        };
+        let ((survey, mut repair), departures) = futures::join!(staying, self.see_off(&mut farewells));
         repair.written += departures.written;
         repair.outcomes.extend(departures.outcomes);
-        let changes = round.changes;
+        let changes = Changes { sent: round.changes.sent, ..farewells.changes };
         let record = self.keep_changes(&record, changes).await?;
-        self.talk_to_all(record, &access, &survey.contacts).await?;
+        self.talk_to_all(record, &access, &survey).await?;
         Ok(repair)
     }
 
@@ -80,9 +86,8 @@ impl Federator {
             let stored = self.services.get(name).await.map_err(|error| Failure::of_service(error, name))?;
             let ours = stored.filter(|stored| federation_of(&stored.service.definition) == record.federation_id);
             let Some(stored) = ours else { return Ok(None) };
-            let registry = |id: &str| self.place(&Definition::new(name.clone(), "", ""), id);
-            let projected = projected(&stored.service.definition, &record.membership, &registry);
-            let Some(definition) = projected.filter(|_| !planted(Bug::NotProjected)) else {
+            let followed = self.followed(&stored.service.definition, &record.membership);
+            let Some(definition) = followed.filter(|_| !planted(Bug::NotProjected)) else {
                 return Ok(Some((record, stored)));
             };
             let mut sensitive = self.services.reveal(name).await.map_err(|error| Failure::of_service(error, name))?;
@@ -94,6 +99,18 @@ impl Federator {
                 Err(error) => return Err(Failure::of_service(error, name)),
             }
         }
+    }
+
+    /// The definition of a coordinator as the membership has it; `None` when it says so already.
+    pub(super) fn followed(&self, definition: &Definition, membership: &Membership) -> Option<Definition> {
+        let registry = |id: &str| self.place(&Definition::new(definition.name.clone(), "", ""), id);
+        projected(definition, membership, &registry)
+    }
+
+    /// Whether others have changed who is in a federation and the definition does not say so yet:
+    /// nobody can have read it.
+    pub(crate) fn is_behind(&self, definition: &Definition, membership: &Membership) -> bool {
+        self.followed(definition, membership).is_some()
     }
 
     /// A crash came between writing down who is to be in a federation and the definition that
@@ -235,6 +252,9 @@ impl Federator {
         let mut repair = Repair::default();
         for (id, outcome) in join_all(leavings).await {
             let gone = outcome.as_ref().is_none_or(|outcome| outcome.kind == Kind::Well);
+            if outcome.as_ref().is_some_and(|outcome| outcome.kind == Kind::Awaited) {
+                round.changes.absent.push(id.clone());
+            }
             if gone || planted(Bug::LeavingForgotten) {
                 repair.written += usize::from(outcome.is_some());
                 round.changes.departed.push(id.clone());
@@ -269,7 +289,7 @@ impl Federator {
         let call = Call { member: id, contact, owner: &record.owner, credential: &credential, time: time_of(record) };
         let mut sighting = self.peers.look(&call, &record.federation_id).await;
         let sent = record.sent.get(id);
-        super::create::correct_origination(&mut sighting, sent);
+        super::create::correct(&mut sighting, sent);
         let contact = Contact { audience: sighting.audience.unwrap_or(contact.audience), ..contact.clone() };
         match depart(id, &sighting.found, leaving.delete) {
             Err(obstacle) => Some(MemberOutcome::of_obstacle(id, &obstacle)),
@@ -278,6 +298,10 @@ impl Federator {
                 let step = farewell(id);
                 let outcome = self.act(record, access, &contact, &step, operation, &Secret::default()).await;
                 Some(outcome).filter(|outcome| outcome.kind != Kind::Well)
+            }
+            // What was sent there and got no answer may still arrive.
+            Ok(None) if sent.is_none() && sighting.found == Found::Nothing && self.is_recent(leaving) => {
+                Some(MemberOutcome::new(id, Kind::Awaited, MAY_ARRIVE))
             }
             Ok(None) => None,
             Ok(Some(mut step)) => {
@@ -290,12 +314,18 @@ impl Federator {
         }
     }
 
+    /// Whether nothing was found for too short a time to be sure of it.
+    fn is_recent(&self, leaving: &Leaving) -> bool {
+        leaving.absent.is_none_or(|since| self.now() < since + LATEST)
+    }
+
     fn observe(&self, record: &FederationRecord, outcome: &MemberOutcome, sighting: Option<&Sighting>) {
         let before = self.memory.states.of(&record.federation_id).remove(&outcome.member);
         let answered = sighting.is_some_and(|sighting| sighting.audience.is_some());
         let condition = match outcome.kind {
             Kind::Well => Condition::InSync,
             Kind::Unreachable => Condition::Unreachable,
+            Kind::Awaited => Condition::Pending,
             Kind::Refused | Kind::Taken | Kind::Unfit => Condition::Refused,
             Kind::Credentials => Condition::Blocked,
         };
@@ -333,6 +363,12 @@ impl Federator {
             }
             record.sent.insert(id, sent);
         }
+        let now = self.now();
+        for id in changes.absent {
+            if let Some(leaving) = record.leaving.get_mut(&id) {
+                leaving.absent.get_or_insert(now);
+            }
+        }
         for id in changes.departed {
             // Unless it was wanted again, or differently, in the meantime.
             if record.leaving.get(&id) == seen.leaving.get(&id) {
@@ -349,7 +385,7 @@ impl Federator {
 }
 
 /// How much is known of a federation. Of one that has ended nothing more will be.
-fn time_of(record: &FederationRecord) -> u64 {
+pub(super) fn time_of(record: &FederationRecord) -> u64 {
     if record.deleted.is_some() { Against::ENDED } else { record.membership.time() }
 }
 
@@ -359,7 +395,7 @@ fn farewell(member: &MemberId) -> Step {
 }
 
 /// What the members are called with: of this call, and what is kept.
-fn access_of(
+pub(super) fn access_of(
     record: &FederationRecord,
     definition: &Definition,
     sensitive: &Sensitive,
@@ -383,11 +419,13 @@ pub(crate) struct Round<'a> {
 pub(crate) struct Changes {
     sent: BTreeMap<MemberId, Sent>,
     pub(crate) departed: Vec<MemberId>,
+    /// Nothing of them was found, where something may still arrive.
+    absent: Vec<MemberId>,
 }
 
 impl Changes {
     fn is_empty(&self) -> bool {
-        self.sent.is_empty() && self.departed.is_empty()
+        self.sent.is_empty() && self.departed.is_empty() && self.absent.is_empty()
     }
 }
 
@@ -431,7 +469,7 @@ impl Round<'_> {
 
 /// The plan's word on one member, corrected by what the coordinator remembers: secrets do not
 /// show, and a foreign manager drops fields that it does not know.
-fn correct(
+pub(super) fn correct(
     planned: Option<&Step>,
     sighting: Option<&Sighting>,
     sent: Option<&Sent>,
@@ -467,7 +505,7 @@ fn correct(
 }
 
 /// Whether a replica was already sent what it lacks now: somebody changed or removed it there.
-fn has_drifted(record: &FederationRecord, step: &Step, digest: &str) -> bool {
+pub(super) fn has_drifted(record: &FederationRecord, step: &Step, digest: &str) -> bool {
     let (Some(sent), Some(wanted)) = (record.sent.get(&step.member), step.definition.as_deref()) else { return false };
     sent.secrets == digest && sent.wanted == wanted_digest(wanted)
 }

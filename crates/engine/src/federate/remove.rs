@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::future::join_all;
 use oscar_model::federation::expand::Audience;
-use oscar_model::federation::record::{Access, FederationRecord, Leaving, Role};
+use oscar_model::federation::record::{Access, FederationRecord, Holder, Leaving, Role};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::name::ServiceName;
 
@@ -14,19 +14,10 @@ use crate::ports::services::Revision;
 
 use super::access::logins;
 use super::reconcile::{Changes, Repair, Round};
-use super::{Federator, contact, federation_of};
+use super::{Federator, Tended, contact, federation_of};
 
 /// How long the removal of members is tried.
 const PATIENCE: u64 = 7 * 24 * 3600;
-
-/// A grant that nobody needs any more.
-#[derive(Debug)]
-pub struct Released {
-    pub service: ServiceName,
-    pub grant: String,
-    /// Who deleted the federation.
-    pub actor: String,
-}
 
 impl Federator {
     /// Deletes a coordinator: when this returns, the local part is gone and its name is free.
@@ -67,47 +58,50 @@ impl Federator {
         Ok(())
     }
 
-    /// Goes on with removing what is left of deleted federations. Returns how many are not done
-    /// yet, and the grants that nobody needs any more.
-    pub async fn finish_deleted(&self) -> Result<(usize, Vec<Released>), Failure> {
+    /// Goes on with removing what is left of deleted federations, and ends the grants that they
+    /// had. Returns how many are not done yet; one that fails is one of them, and keeps no other
+    /// from going on.
+    pub async fn finish_deleted(&self) -> Result<Tended, Failure> {
         let records = self.journal.federations().await?;
         // Side by side: a member that hangs keeps nobody else's removal waiting.
-        let ends = records.iter().filter(|record| record.deleted.is_some()).map(|record| self.finish_one(record));
-        let (mut open, mut released) = (0, Vec::new());
-        for (left, grant) in join_all(ends).await.into_iter().collect::<Result<Vec<_>, Failure>>()? {
-            open += left;
-            released.extend(grant);
-        }
-        Ok((open, released))
+        let ends = records
+            .iter()
+            .filter(|record| record.deleted.is_some())
+            .map(|record| async { (record.own.service_name.clone(), self.finish_one(record).await) });
+        Ok(Tended::of(join_all(ends).await))
     }
 
-    /// One if something is left to do, and the grant that nobody needs any more.
-    async fn finish_one(&self, seen: &FederationRecord) -> Result<(usize, Option<Released>), Failure> {
+    /// One if something is left to do.
+    async fn finish_one(&self, seen: &FederationRecord) -> Result<usize, Failure> {
         let name = &seen.own.service_name;
         // A look that was begun before the deletion must not bring a member back after it.
         let _one = self.memory.repairs.take(name).await;
-        let Some(record) = self.deleted_record(seen).await? else { return Ok((0, None)) };
-        let Some(since) = record.deleted else { return Ok((0, None)) };
+        let Some(record) = self.deleted_record(seen).await? else { return Ok(0) };
+        let Some(since) = record.deleted else { return Ok(0) };
         let given_up = self.now().saturating_sub(since) > PATIENCE;
         if record.role != Role::Coordinator {
             if given_up {
                 self.journal.remove_federation(&record.federation_id, name).await?;
             }
             let told = given_up || self.say_farewell(&record).await?;
-            return Ok((usize::from(!told), None));
+            return Ok(usize::from(!told));
         }
         self.finish_local_part(&record).await?;
         if !self.remove_members(&record).await?.troubles().is_empty() && !given_up {
-            return Ok((1, None));
+            return Ok(1);
         }
         if given_up {
             let who = ("", &record.owner);
             self.note(who, "removal-given-up", name, &record.federation_id, "").await;
         }
+        // While it is written down who has it: after a crash it is said again.
+        if let Some(grant) = &record.access.grant {
+            let holder = Holder::new(name, &record.federation_id);
+            self.mint.release(grant, &holder, &record.access.actor).await;
+        }
         self.journal.remove_federation(&record.federation_id, name).await?;
         self.memory.states.forget(&record.federation_id);
-        let Access { grant, actor, .. } = record.access;
-        Ok((0, grant.map(|grant| Released { service: name.clone(), grant, actor })))
+        Ok(0)
     }
 
     /// The record as it is now.
@@ -154,5 +148,5 @@ pub(crate) fn leaving(
     delete: bool,
 ) -> Leaving {
     let audience = record.sent.get(id).map_or(Audience::Ours, |sent| sent.audience);
-    Leaving { contact: contact(place, Some(audience)), delete }
+    Leaving { contact: contact(place, Some(audience)), delete, absent: None }
 }

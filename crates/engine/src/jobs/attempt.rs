@@ -11,6 +11,7 @@ use oscar_model::service::{Definition, Service, Visibility};
 
 use super::dispatch::unavailable;
 use super::{Dispatcher, Held, run_of};
+use crate::grants::take_refresh_token;
 use crate::ports::StoreError;
 use crate::ports::buckets::{Bucket, Grant, Keys, STAGING_BUCKET, Verb};
 use crate::ports::runtime::{Order, Outputs, RunId, RuntimeError, StoreAccess};
@@ -101,7 +102,9 @@ impl Dispatcher {
 
     async fn launch(&self, job: &Job, service: Arc<Service>, keys: Option<Keys>) -> Result<(), Launch> {
         let event = self.jobs.event(&job.name).await.map_err(Launch::Store)?;
-        let sensitive = self.services.reveal(&job.service).await.map_err(Launch::Store)?;
+        let mut sensitive = self.services.reveal(&job.service).await.map_err(Launch::Store)?;
+        // Older managers stored it with the rest.
+        take_refresh_token(&mut sensitive);
         let order = Order {
             run: run_of(job),
             outputs: outputs_of(&run_of(job), &service.definition),

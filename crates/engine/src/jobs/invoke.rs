@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use super::answer::{Answer, AnswerBody};
 use super::{Dispatcher, Held, limit_of, need_of};
 use crate::failure::Failure;
+use crate::grants::take_refresh_token;
 use crate::ports::runtime::{Ended, Exit, Observed, Order, Outputs, ResponsePart, RunId, RuntimeError};
 use crate::ports::usage::Usage;
 
@@ -151,7 +152,10 @@ impl Visit {
     async fn run(mut self, service: &Arc<Service>, event: Arc<[u8]>) -> Result<Answer, RunFailure> {
         let dispatcher = self.dispatcher.clone();
         let sensitive = dispatcher.services.reveal(service.name()).await;
-        let secrets = sensitive.map_err(|error| Failure::of_service(error, service.name()))?.environment;
+        let mut sensitive = sensitive.map_err(|error| Failure::of_service(error, service.name()))?;
+        // Older managers stored it with the rest.
+        take_refresh_token(&mut sensitive);
+        let secrets = sensitive.environment;
         let (sender, ended) = oneshot::channel();
         {
             let mut memory = dispatcher.memory();

@@ -1,7 +1,7 @@
 //! Tokens of owners, made from the refresh tokens that they left here.
 
 use async_trait::async_trait;
-use oscar_model::federation::record::{GrantState, Seconds};
+use oscar_model::federation::record::{GrantState, Holder, Seconds};
 use oscar_model::identity::Owner;
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
@@ -19,16 +19,34 @@ pub trait Mint: Send + Sync {
     /// A new one is tried; with `strict` one that its issuer refuses is not stored.
     async fn submit(&self, submission: Submission<'_>) -> Result<Submitted, String>;
 
-    /// The service no longer needs it. The last one revokes it; `actor` is who saw to that, blank
-    /// when nobody did.
-    async fn release(&self, grant: &str, service: &ServiceName, actor: &str);
+    /// The service no longer needs it. The last one revokes it, at its issuer as soon as that
+    /// answers; `actor` is who saw to that, blank when nobody did.
+    async fn release(&self, grant: &str, holder: &Holder, actor: &str);
 
-    /// The service that it was submitted for did not come about: its owner may try again with the
-    /// same text.
-    async fn abandon(&self, grant: &str, service: &ServiceName);
+    /// The federation that it was submitted for did not come about: its owner may try again with
+    /// the same text.
+    async fn abandon(&self, grant: &str, holder: &Holder);
 
     /// Revokes what the service has, for every service that has it too.
-    async fn revoke(&self, service: &ServiceName, actor: &str) -> Result<(), String>;
+    async fn revoke(&self, holder: &Holder, actor: &str) -> Result<(), String>;
+
+    /// Stores the refresh token of a service that is in no federation, in the place of the one that
+    /// was kept for it. It is neither tried nor used before the service is in one.
+    async fn keep(&self, submission: Submission<'_>) -> Result<(), String>;
+
+    /// What was kept for a service is needed now: tried, and given to it in its federation. Nothing
+    /// when nothing was kept.
+    async fn claim(&self, claim: Claim<'_>) -> Result<Option<Submitted>, String>;
+
+    /// What was kept for a service is not needed any more. It is forgotten here and not revoked:
+    /// nobody here has used it.
+    async fn discard(&self, owner: &Owner, service: &ServiceName);
+
+    /// Everybody who has a refresh token.
+    async fn held(&self) -> Vec<Held>;
+
+    /// Writes down that somebody has one, where it is not.
+    async fn hold(&self, grant: &str, holder: &Holder);
 
     async fn status(&self, grant: &str) -> Option<GrantStatus>;
 
@@ -42,11 +60,30 @@ pub struct Submission<'a> {
     pub actor: &'a str,
     pub owner: &'a Owner,
     pub namespace: &'a str,
-    pub service: &'a ServiceName,
+    pub holder: &'a Holder,
     pub token: &'a Secret,
     /// The token of the call that brought it.
     pub bearer: Option<&'a Secret>,
     pub strict: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Claim<'a> {
+    pub actor: &'a str,
+    pub owner: &'a Owner,
+    /// Whom it is given to.
+    pub holder: &'a Holder,
+    pub strict: bool,
+}
+
+/// Somebody has a grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    pub grant: String,
+    pub owner: Owner,
+    pub holder: Holder,
+    /// It was given to nobody later than this.
+    pub since: Seconds,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,13 +127,29 @@ impl Mint for NoMint {
         Err(NONE_KEPT.to_owned())
     }
 
-    async fn release(&self, _grant: &str, _service: &ServiceName, _actor: &str) {}
+    async fn release(&self, _grant: &str, _holder: &Holder, _actor: &str) {}
 
-    async fn abandon(&self, _grant: &str, _service: &ServiceName) {}
+    async fn abandon(&self, _grant: &str, _holder: &Holder) {}
 
-    async fn revoke(&self, _service: &ServiceName, _actor: &str) -> Result<(), String> {
+    async fn revoke(&self, _holder: &Holder, _actor: &str) -> Result<(), String> {
         Err(NONE_KEPT.to_owned())
     }
+
+    async fn keep(&self, _submission: Submission<'_>) -> Result<(), String> {
+        Err(NONE_KEPT.to_owned())
+    }
+
+    async fn claim(&self, _claim: Claim<'_>) -> Result<Option<Submitted>, String> {
+        Ok(None)
+    }
+
+    async fn discard(&self, _owner: &Owner, _service: &ServiceName) {}
+
+    async fn held(&self) -> Vec<Held> {
+        Vec::new()
+    }
+
+    async fn hold(&self, _grant: &str, _holder: &Holder) {}
 
     async fn status(&self, _grant: &str) -> Option<GrantStatus> {
         None

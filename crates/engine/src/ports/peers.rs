@@ -17,9 +17,10 @@ use oscar_model::secret::Secret;
 /// - Every change carries its operation, and repeating one changes nothing more: an answer that
 ///   got lost is asked for again.
 /// - [`Peers::undo`] takes back what that operation did at that member and nothing else; an
-///   operation that never arrived is undone by doing nothing.
+///   operation that never arrived is undone by doing nothing, and where it could still arrive
+///   that is said.
 /// - [`PeerError::Unreachable`] means that the change may or may not have happened.
-/// - What was taken back or withdrawn is not written by a deploy that arrives later.
+/// - What was taken back for good or withdrawn is not written by a deploy that arrives later.
 /// - The credential of a call reaches the cluster that is called and no other.
 /// - Each call ends within a time that the adapter bounds.
 #[async_trait]
@@ -40,13 +41,22 @@ pub trait Peers: Send + Sync {
         operation: &str,
     ) -> Result<(), PeerError>;
 
-    async fn undo(&self, call: &Call<'_>, step: &Step, operation: &str) -> Result<(), PeerError>;
+    async fn undo(&self, call: &Call<'_>, step: &Step, operation: &str) -> Result<Undone, PeerError>;
 
     /// Gives a member of our kind its key, under the owner's credential.
     async fn join(&self, call: &Call<'_>, invitation: &Invitation) -> Result<(), PeerError>;
 
     /// Exchanges what both know, under the member's key.
     async fn sync(&self, call: &Call<'_>, exchange: &Exchange) -> Result<Exchange, PeerError>;
+}
+
+/// How an operation was taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undone {
+    /// Nothing of it is there, and nothing of it will be.
+    ForGood,
+    /// Nothing of it is there; what is still under way would be taken when it arrives.
+    Absent,
 }
 
 /// Whom to call, and for whom.
@@ -174,7 +184,7 @@ impl Peers for NoPeers {
         Err(PeerError::Unreachable(NOBODY.to_owned()))
     }
 
-    async fn undo(&self, _call: &Call<'_>, _step: &Step, _operation: &str) -> Result<(), PeerError> {
+    async fn undo(&self, _call: &Call<'_>, _step: &Step, _operation: &str) -> Result<Undone, PeerError> {
         Err(PeerError::Unreachable(NOBODY.to_owned()))
     }
 

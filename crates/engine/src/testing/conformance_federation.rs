@@ -67,9 +67,10 @@ pub fn mk_operation(id: &str, begun: u64) -> Operation {
         owner: mk_owner("someone@egi.eu"),
         phase: Phase::Forward,
         steps: vec![step],
-        contacts: BTreeMap::from([(member, mk_contact(Audience::Foreign))]),
+        contacts: BTreeMap::from([(member.clone(), mk_contact(Audience::Foreign))]),
         access: mk_access(),
         begun,
+        absent: BTreeMap::from([(member, begun)]),
     }
 }
 
@@ -97,7 +98,10 @@ pub fn mk_federation(federation_id: &str, service: &str) -> FederationRecord {
         role: Role::Worker { coordinator: far.clone(), endpoint: "https://far.example".to_owned() },
         owner: Owner::Admin,
         membership,
-        leaving: BTreeMap::from([(far.clone(), Leaving { contact: mk_contact(Audience::Ours), delete: true })]),
+        leaving: BTreeMap::from([(
+            far.clone(),
+            Leaving { contact: mk_contact(Audience::Ours), delete: true, absent: Some(9) },
+        )]),
         deleted: None,
         access: mk_access(),
         sent: BTreeMap::from([(far.clone(), sent)]),
@@ -116,7 +120,9 @@ pub fn mk_grant(id: &str, owner: &Owner, namespace: &str) -> Grant {
         state: GrantState::NotVerified("the issuer is not listed".to_owned()),
         submitted: 1_700_000_000,
         refreshed: None,
-        holders: BTreeSet::from([name_of("one"), name_of("two")]),
+        holders: BTreeSet::from([name_of("one").into(), name_of("two").into()]),
+        given: 1_700_000_000,
+        ending: None,
     }
 }
 
@@ -308,6 +314,7 @@ pub async fn vault(store: Arc<dyn Vault>, users: &dyn Users, prefix: &str) {
     rotated.state = GrantState::Valid;
     rotated.refreshed = Some(1_700_000_100);
     rotated.holders = BTreeSet::new();
+    rotated.ending = Some(1_700_000_200);
     store.put_grant(rotated).await.expect("put again");
     assert_eq!(store.grant(&grants[0].id).await, Ok(Some(grants[0].clone())), "the last put counts");
     let same = join_all((0..8).map(|_| store.put_grant(&grants[0]))).await;

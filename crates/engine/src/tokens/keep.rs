@@ -1,9 +1,9 @@
 //! What is stored, and what should be.
 
-use oscar_model::federation::record::Grant;
-use oscar_model::name::ServiceName;
+use oscar_model::federation::record::{Grant, Holder};
 use tokio::sync::OwnedMutexGuard;
 
+use super::end::is_held;
 use super::{Inner, TokenFailure};
 use crate::ports::StoreError;
 use crate::ports::vault::Claim;
@@ -46,8 +46,16 @@ impl Inner {
 
     /// Nothing is left of it here.
     pub(super) async fn remove(&self, id: &str) -> Result<(), StoreError> {
+        self.forget_access(id);
+        self.vault.remove_grant(id).await?;
+        // Only now: what the vault has may be older than what it did not take.
         self.forget(id);
-        self.vault.remove_grant(id).await
+        Ok(())
+    }
+
+    /// No access token of it is used any more.
+    pub(super) fn forget_access(&self, id: &str) {
+        self.lock().cached.remove(id);
     }
 
     /// Nothing is left of it in memory.
@@ -68,9 +76,9 @@ impl Inner {
     }
 
     /// The newest first.
-    pub(super) async fn held_by(&self, service: &ServiceName) -> Result<Vec<Grant>, TokenFailure> {
+    pub(super) async fn held_by(&self, holder: &Holder) -> Result<Vec<Grant>, TokenFailure> {
         let mut held = self.all().await?;
-        held.retain(|grant| grant.holders.contains(service));
+        held.retain(|grant| is_held(grant, holder));
         held.sort_by_key(|grant| std::cmp::Reverse(grant.submitted));
         Ok(held)
     }

@@ -94,9 +94,12 @@ impl Inner {
             return Ok(cached.access.clone());
         }
         let mut grant = self.load(id).await?;
+        if grant.ending.is_some() && grant.holders.is_empty() {
+            return Err(TokenFailure::Unknown(id.to_owned()));
+        }
         if grant.owner == Owner::Admin {
             let failure = TokenFailure::Administrator;
-            self.record("token-refused", MANAGER, &grant, &failure.to_string()).await;
+            self.record("token-refused", MANAGER, &grant, &grant.holders, &failure.to_string()).await;
             return Err(failure);
         }
         if let GrantState::SignInAgain(why) = &grant.state {
@@ -159,7 +162,7 @@ impl Inner {
             Ok(_) | Err(_) => "token-refreshed",
         };
         let told = outcome.as_ref().map_or_else(ToString::to_string, |_| "ok".to_owned());
-        self.record(act, actor, grant, &told).await;
+        self.record(act, actor, grant, &grant.holders, &told).await;
         outcome
     }
 
@@ -172,7 +175,12 @@ impl Inner {
         Ok(Terms { issuer: grant.issuer.clone(), client: grant.client.clone() })
     }
 
-    fn note(&self, id: &str, failure: Option<&TokenFailure>) {
+    /// The issuer was asked a moment ago and could not answer.
+    pub(super) fn is_paused(&self, id: &str) -> bool {
+        self.lock().troubles.get(id).is_some_and(|trouble| trouble.blocks(self.now()))
+    }
+
+    pub(super) fn note(&self, id: &str, failure: Option<&TokenFailure>) {
         let mut state = self.lock();
         match failure {
             Some(failure @ TokenFailure::Issuer(_)) => {

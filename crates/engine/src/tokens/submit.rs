@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use oscar_model::federation::record::{Grant, GrantState};
+use oscar_model::federation::record::{Grant, GrantState, Holder};
 use oscar_model::identity::Owner;
-use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
 use sha2::{Digest, Sha256};
 
+use super::kept::is_kept_only;
 use super::{Inner, TokenFailure, Tokens, undisturbed};
 use crate::ports::issuers::{IssuerError, Terms};
 use crate::ports::mint::Submission;
+
+/// Of a token that is only kept so far.
+pub(super) const NOT_TRIED: &str = "it was not tried yet";
 
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,21 +36,57 @@ impl Tokens {
         &self,
         owner: &Owner,
         namespace: &str,
-        service: &ServiceName,
+        holder: &Holder,
         token: &Secret,
         bearer: Option<&Secret>,
         strict: bool,
     ) -> Result<Submitted, TokenFailure> {
-        self.give(Submission { actor: owner.as_str(), owner, namespace, service, token, bearer, strict }).await
+        self.give(Submission { actor: owner.as_str(), owner, namespace, holder, token, bearer, strict }).await
     }
 
     /// The same for whoever brings it.
     pub(super) async fn give(&self, submission: Submission<'_>) -> Result<Submitted, TokenFailure> {
-        let Submission { actor, owner, namespace, service, token, bearer, strict } = submission;
+        let (grant, untold) = self.0.draft(&submission)?;
+        let Submission { actor, holder, strict, .. } = submission;
+        let (inner, holder, actor) = (Arc::clone(&self.0), holder.clone(), actor.to_owned());
+        undisturbed(async move {
+            let _turn = inner.turn(&grant.id).await?;
+            match inner.find(&grant.id).await? {
+                Some(known) => inner.share(known, holder, &actor, strict).await,
+                None => inner.admit(grant, untold, &actor, strict).await,
+            }
+        })
+        .await
+    }
+
+    /// Gives a token to a service in the place of what it has. What it had stays when the new one
+    /// is refused.
+    pub async fn replace(
+        &self,
+        owner: &Owner,
+        namespace: &str,
+        holder: &Holder,
+        token: &Secret,
+        bearer: Option<&Secret>,
+    ) -> Result<Submitted, TokenFailure> {
+        let submitted = self.submit(owner, namespace, holder, token, bearer, true).await?;
+        for former in self.0.held_by(holder).await? {
+            if former.id != submitted.id {
+                self.release(&former.id, holder, owner.as_str()).await?;
+            }
+        }
+        Ok(submitted)
+    }
+}
+
+impl Inner {
+    /// What would be stored, and why its issuer cannot be told, if it cannot.
+    pub(super) fn draft(&self, submission: &Submission<'_>) -> Result<(Grant, Option<IssuerError>), TokenFailure> {
+        let Submission { owner, namespace, holder, token, bearer, .. } = *submission;
         if token.is_blank() {
             return Err(TokenFailure::Blank);
         }
-        let (terms, untold) = match self.0.issuers.terms(token, bearer) {
+        let (terms, untold) = match self.issuers.terms(token, bearer) {
             Ok(terms) => (terms, None),
             Err(error) => {
                 let issuer = if let IssuerError::NotListed(issuer) = &error { issuer.clone() } else { String::new() };
@@ -61,63 +100,48 @@ impl Tokens {
             issuer: terms.issuer,
             client: terms.client,
             token: token.clone(),
-            state: GrantState::NotVerified("it was not tried yet".to_owned()),
-            submitted: self.0.now(),
+            state: GrantState::NotVerified(NOT_TRIED.to_owned()),
+            submitted: self.now(),
             refreshed: None,
-            holders: BTreeSet::from([service.clone()]),
+            holders: BTreeSet::from([holder.clone()]),
+            given: self.now(),
+            ending: None,
         };
-        let (inner, service, actor) = (Arc::clone(&self.0), service.clone(), actor.to_owned());
-        undisturbed(async move {
-            let _turn = inner.turn(&grant.id).await?;
-            match inner.find(&grant.id).await? {
-                Some(known) => inner.share(known, service, &actor, strict).await,
-                None => inner.admit(grant, untold, &actor, strict).await,
-            }
-        })
-        .await
+        Ok((grant, untold))
     }
 
-    /// Gives a token to a service in the place of what it has. What it had stays when the new one
-    /// is refused.
-    pub async fn replace(
-        &self,
-        owner: &Owner,
-        namespace: &str,
-        service: &ServiceName,
-        token: &Secret,
-        bearer: Option<&Secret>,
-    ) -> Result<Submitted, TokenFailure> {
-        let submitted = self.submit(owner, namespace, service, token, bearer, true).await?;
-        for former in self.0.held_by(service).await? {
-            if former.id != submitted.id {
-                self.release(&former.id, service, owner.as_str()).await?;
-            }
-        }
-        Ok(submitted)
-    }
-}
-
-impl Inner {
     /// One more service has a token that is known already.
     async fn share(
         &self,
         mut grant: Grant,
-        service: ServiceName,
+        holder: Holder,
         actor: &str,
         strict: bool,
     ) -> Result<Submitted, TokenFailure> {
         if let (true, GrantState::SignInAgain(why)) = (strict, &grant.state) {
             return Err(TokenFailure::NotAccepted(why.clone()));
         }
-        if grant.holders.insert(service) {
-            self.store(&grant).await?;
+        if is_kept_only(&grant) {
+            return self.try_kept(grant, holder, actor, strict).await;
         }
-        self.record("token-submitted", actor, &grant, "ok, known already").await;
+        self.give_to(&mut grant, holder).await?;
+        self.record("token-submitted", actor, &grant, &grant.holders, "ok, known already").await;
         Ok(submitted(&grant))
     }
 
+    /// Who is given a token that was about to end brings it back, unless it was revoked.
+    pub(super) async fn give_to(&self, grant: &mut Grant, holder: Holder) -> Result<(), TokenFailure> {
+        let revoked = matches!(grant.state, GrantState::SignInAgain(_));
+        let ended = grant.ending.take_if(|_| !revoked).is_some();
+        if grant.holders.insert(holder) || ended {
+            grant.given = self.now();
+            self.store(grant).await?;
+        }
+        Ok(())
+    }
+
     /// Tries a new token once.
-    async fn admit(
+    pub(super) async fn admit(
         &self,
         mut grant: Grant,
         untold: Option<IssuerError>,
@@ -138,12 +162,13 @@ impl Inner {
             }
         }
         let submitted = submitted(&grant);
-        self.record("token-submitted", actor, &grant, submitted.warning.as_deref().unwrap_or("ok")).await;
+        let told = submitted.warning.as_deref().unwrap_or("ok");
+        self.record("token-submitted", actor, &grant, &grant.holders, told).await;
         Ok(submitted)
     }
 }
 
-fn submitted(grant: &Grant) -> Submitted {
+pub(super) fn submitted(grant: &Grant) -> Submitted {
     let warning = match (&grant.owner, &grant.state) {
         (Owner::Admin, _) => Some(TokenFailure::Administrator.to_string()),
         (Owner::User(_), GrantState::Valid) => None,

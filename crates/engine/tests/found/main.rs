@@ -1,21 +1,24 @@
 //! What the simulator found, each in the smallest world that shows it: one manager, whose
 //! clusters all are itself.
 
+mod edits;
+mod grants;
 mod late;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use oscar_engine::federate::Own;
 use oscar_engine::memory::{
-    FixedClock, MemoryAudit, MemoryCluster, MemoryIssuers, MemoryJournal, MemoryServices, MemorySettings, MemoryUsers,
-    MemoryVault, SeededEntropy,
+    MemoryAudit, MemoryCluster, MemoryIssuers, MemoryJournal, MemoryServices, MemorySettings, MemoryUsers, MemoryVault,
+    SeededEntropy,
 };
+use oscar_engine::ports::clock::Clock;
 use oscar_engine::ports::journal::Journal as _;
-use oscar_engine::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
+use oscar_engine::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting, Undone};
 use oscar_engine::ports::services::Services as _;
 use oscar_engine::testing::make::{mk_definition, mk_owner, mk_user};
 use oscar_engine::tokens::Tokens;
@@ -23,7 +26,7 @@ use oscar_engine::{Failure, FederationPorts, Manager, OwnPeer, Policy, Ports, Te
 use oscar_model::federation::edit::Edit;
 use oscar_model::federation::expand::{Audience, FEDERATION_ID_ANNOTATION, OPERATION_ANNOTATION};
 use oscar_model::federation::membership::{Attributes, Membership, Place};
-use oscar_model::federation::plan::Step;
+use oscar_model::federation::plan::{Found, Step};
 use oscar_model::federation::record::{Access, Contact, FederationRecord, Former, Leaving, Role};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::federation::{Federation, Member, Target, Topology};
@@ -40,12 +43,34 @@ struct Slow {
     own: Arc<OwnPeer>,
     gate: Arc<Semaphore>,
     silent: Arc<AtomicBool>,
+    /// Whether it lets nobody go.
+    stubborn: Arc<AtomicBool>,
+    /// Whether a proxy answers in its place: it knows of nothing.
+    away: Arc<AtomicBool>,
+}
+
+/// Stands still until it is told to go on.
+struct TestClock(AtomicU64);
+
+impl TestClock {
+    fn advance(&self, seconds: u64) {
+        self.0.fetch_add(seconds, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(self.0.load(Ordering::SeqCst))
+    }
 }
 
 #[async_trait]
 impl Peers for Slow {
     async fn look(&self, call: &Call<'_>, federation_id: &str) -> Sighting {
         tokio::task::yield_now().await;
+        if self.away.load(Ordering::Relaxed) {
+            return Sighting { found: Found::Nothing, audience: Some(Audience::Foreign) };
+        }
         self.own.look(call, federation_id).await
     }
 
@@ -55,10 +80,13 @@ impl Peers for Slow {
     }
 
     async fn withdraw(&self, call: &Call<'_>, step: &Step, id: &str, operation: &str) -> Result<(), PeerError> {
+        if self.stubborn.load(Ordering::Relaxed) {
+            return Err(PeerError::Unreachable("no answer".to_owned()));
+        }
         self.own.withdraw(call, step, id, operation).await
     }
 
-    async fn undo(&self, call: &Call<'_>, step: &Step, operation: &str) -> Result<(), PeerError> {
+    async fn undo(&self, call: &Call<'_>, step: &Step, operation: &str) -> Result<Undone, PeerError> {
         self.own.undo(call, step, operation).await
     }
 
@@ -81,21 +109,37 @@ struct House {
     issuers: Arc<MemoryIssuers>,
     gate: Arc<Semaphore>,
     silent: Arc<AtomicBool>,
+    stubborn: Arc<AtomicBool>,
+    away: Arc<AtomicBool>,
     audit: Arc<MemoryAudit>,
+    clock: Arc<TestClock>,
+    vault: Arc<MemoryVault>,
 }
 
 fn mk_house() -> House {
+    mk_house_with(Policy::default())
+}
+
+fn mk_house_with(policy: Policy) -> House {
     let (services, journal): (Arc<MemoryServices>, Arc<MemoryJournal>) = Default::default();
-    let clock = Arc::new(FixedClock(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)));
+    let clock = Arc::new(TestClock(AtomicU64::new(1_000_000)));
     let issuers = Arc::new(MemoryIssuers::new(clock.clone(), 300));
     issuers.keep_tokens();
     let audit = Arc::<MemoryAudit>::default();
-    let tokens = Tokens::new(Arc::<MemoryVault>::default(), issuers.clone(), clock.clone(), audit.clone());
+    let vault = Arc::<MemoryVault>::default();
+    let tokens = Tokens::new(vault.clone(), issuers.clone(), clock.clone(), audit.clone());
     let (own, gate) = (Arc::new(OwnPeer::default()), Arc::new(Semaphore::new(100)));
-    let silent = Arc::<AtomicBool>::default();
+    let [silent, stubborn, away]: [Arc<AtomicBool>; 3] = Default::default();
+    let slow = Slow {
+        own: own.clone(),
+        gate: gate.clone(),
+        silent: silent.clone(),
+        stubborn: stubborn.clone(),
+        away: away.clone(),
+    };
     let federation = FederationPorts {
         journal: journal.clone(),
-        peers: Arc::new(Slow { own: own.clone(), gate: gate.clone(), silent: silent.clone() }),
+        peers: Arc::new(slow),
         mint: Arc::new(tokens),
         audit: audit.clone(),
         own: Own {
@@ -104,6 +148,7 @@ fn mk_house() -> House {
             instance_id: "one".to_owned(),
             cluster_id: "here".to_owned(),
             grace: 0,
+            patience: None,
         },
     };
     let ports = Ports {
@@ -111,7 +156,7 @@ fn mk_house() -> House {
         users: Arc::new(MemoryUsers::new("oscar-svc")),
         settings: Arc::new(MemorySettings::default()),
         cluster: Arc::new(MemoryCluster::default()),
-        clock,
+        clock: clock.clone(),
         entropy: Arc::new(SeededEntropy::new(7)),
         federation,
         jobs: None,
@@ -123,9 +168,9 @@ fn mk_house() -> House {
         ssl_verify: true,
     };
     let registry = ["x", "y"].map(|id| (id.to_owned(), cluster.clone())).into();
-    let manager = Arc::new(Manager::new(ports, Policy { registry, ..Policy::default() }));
+    let manager = Arc::new(Manager::new(ports, Policy { registry, ..policy }));
     own.bind(Arc::downgrade(&manager));
-    House { manager, services, journal, issuers, gate, silent, audit }
+    House { manager, services, journal, issuers, gate, silent, stubborn, away, audit, clock, vault }
 }
 
 fn name(text: &str) -> ServiceName {
@@ -263,7 +308,8 @@ async fn a_federation_that_was_deleted_is_not_begun_again() {
     house.found(Topology::Star, vec![mk_member("x/r", None)]).await;
     let mut record = house.record().await;
     record.deleted = Some(1);
-    record.leaving = [(id_of("x/r"), Leaving { contact: mk_contact(), delete: true })].into_iter().collect();
+    record.leaving =
+        [(id_of("x/r"), Leaving { contact: mk_contact(), delete: true, absent: None })].into_iter().collect();
     house.journal.put_federation(&record).await.expect("put");
     // A crash came before the service was removed, and somebody edits it.
     house.edit("f", Edit { add: vec![mk_member("x/s", None)], ..Edit::default() }).await.expect("edited");

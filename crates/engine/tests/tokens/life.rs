@@ -1,5 +1,6 @@
 //! From the first submission to the last service.
 
+use oscar_engine::ports::mint::{Claim, Submission};
 use oscar_engine::tokens::AtIssuer;
 use oscar_model::federation::record::GrantState;
 
@@ -204,7 +205,7 @@ async fn a_token_that_is_revoked_is_good_nowhere() {
     assert_eq!(revoked.len(), 1);
     assert_eq!(revoked[0].at_issuer, AtIssuer::Revoked);
     assert_eq!(world.revoked_by().await, "cluster_admin", "not the owner, for whom it was done");
-    assert_eq!(revoked[0].others.iter().map(ServiceName::as_str).collect::<Vec<_>>(), ["two"]);
+    assert_eq!(revoked[0].others.iter().map(|other| other.service.as_str()).collect::<Vec<_>>(), ["two"]);
     let Err(TokenFailure::SignInAgain(why)) = tokens.mint(&grant.id).await else { panic!("it is of no use") };
     assert!(why.contains("revoked through the service one"), "{why}");
     assert!(world.stored(&grant.id).await.is_some_and(|grant| grant.token.is_blank()));
@@ -217,15 +218,163 @@ async fn a_token_that_is_revoked_is_good_nowhere() {
 }
 
 #[tokio::test]
-async fn a_token_is_forgotten_though_its_issuer_is_down() {
+async fn an_issuer_that_is_down_is_told_of_the_end_of_a_token_when_it_is_back() {
+    let world = World::new();
+    let tokens = world.tokens();
+    let given = world.issuers.sign_in("alice");
+    let grant = submit(&tokens, "one", &given).await.expect("a good token");
+    world.issuers.set_down(true);
+    tokens.release(&grant.id, &service("one"), "").await.expect("released");
+    assert!(world.acts().await.last().is_some_and(|act| act.contains("cannot be reached") && act.contains("again")));
+    assert_eq!(world.revoked_by().await, "manager", "nobody asked for it");
+    assert_eq!(tokens.mint(&grant.id).await, Err(TokenFailure::Unknown(grant.id.clone())), "nobody uses it");
+    let acts = world.acts().await.len();
+    // Also by a manager that has only what is stored.
+    for _ in 0..5 {
+        world.clock.advance(60);
+        assert_eq!(world.tokens().tick_abandoned().await, Ok(0));
+    }
+    assert_eq!(world.acts().await.len(), acts, "what fails again is not written down again");
+
+    world.issuers.set_down(false);
+    world.clock.advance(60);
+    assert_eq!(world.tokens().tick_abandoned().await, Ok(1));
+    assert_eq!(world.stored(&grant.id).await, None);
+    assert_eq!(world.acts().await.last().map(String::as_str), Some("token-revoked ok"));
+    assert!(world.use_elsewhere(&given).await.is_none(), "it is good nowhere");
+}
+
+#[tokio::test]
+async fn an_issuer_that_never_comes_back_is_given_up_on() {
     let world = World::new();
     let tokens = world.tokens();
     let grant = submit(&tokens, "one", &world.issuers.sign_in("alice")).await.expect("a good token");
     world.issuers.set_down(true);
     tokens.release(&grant.id, &service("one"), "").await.expect("released");
+    world.clock.advance(30 * 24 * 3600);
+    tokens.tick_abandoned().await.expect("ticked");
     assert_eq!(world.stored(&grant.id).await, None);
-    assert!(world.acts().await.last().is_some_and(|act| act.contains("cannot be reached")));
-    assert_eq!(world.revoked_by().await, "manager", "nobody asked for it");
+}
+
+#[tokio::test]
+async fn a_revocation_that_did_not_reach_the_issuer_does_later_and_nobody_uses_the_token_meanwhile() {
+    let world = World::new();
+    let tokens = world.tokens();
+    let given = world.issuers.sign_in("alice");
+    let grant = submit(&tokens, "one", &given).await.expect("a good token");
+    submit(&tokens, "two", &given).await.expect("a good token");
+    world.issuers.set_down(true);
+    let revoked = tokens.revoke(&service("one"), "alice").await.expect("revoked");
+    assert!(matches!(revoked[0].at_issuer, AtIssuer::Later(_)), "{revoked:?}");
+    assert!(matches!(tokens.mint(&grant.id).await, Err(TokenFailure::SignInAgain(_))));
+    world.issuers.set_down(false);
+    world.clock.advance(60);
+    assert_eq!(tokens.tick_abandoned().await, Ok(1));
+    let left = world.stored(&grant.id).await.expect("the other one is to see why");
+    assert!(left.token.is_blank() && left.ending.is_none(), "{left:?}");
+    assert!(world.use_elsewhere(&given).await.is_none(), "it is good nowhere");
+}
+
+#[tokio::test]
+async fn who_is_given_a_token_that_was_about_to_end_has_it() {
+    let world = World::new();
+    let tokens = world.tokens();
+    let given = world.issuers.sign_in("alice");
+    let grant = submit(&tokens, "one", &given).await.expect("a good token");
+    world.issuers.set_down(true);
+    tokens.release(&grant.id, &service("one"), "").await.expect("released");
+    world.issuers.set_down(false);
+    submit(&tokens, "two", &given).await.expect("it is known");
+    world.clock.advance(LIFETIME);
+    assert_eq!(tokens.tick_abandoned().await, Ok(0));
+    tokens.mint(&grant.id).await.expect("it has not ended");
+}
+
+#[tokio::test]
+async fn a_federation_that_ends_late_takes_nothing_from_its_successor_of_the_same_name() {
+    let world = World::new();
+    let tokens = world.tokens();
+    let given = world.issuers.sign_in("alice");
+    let name = ServiceName::parse("one").expect("a name");
+    let (first, second) = (Holder::new(&name, "first"), Holder::new(&name, "second"));
+    let grant = tokens.submit(&alice(), "", &first, &given, None, true).await.expect("a good token");
+    tokens.submit(&alice(), "", &second, &given, None, true).await.expect("it is known");
+    tokens.release(&grant.id, &first, "").await.expect("released");
+    tokens.release(&grant.id, &first, "").await.expect("twice does no harm");
+    assert_eq!(world.issuers.revocations(), 0);
+    world.clock.advance(LIFETIME);
+    tokens.mint(&grant.id).await.expect("the successor has it");
+    tokens.release(&grant.id, &second, "").await.expect("released");
+    assert_eq!((world.stored(&grant.id).await, world.issuers.revocations()), (None, 1));
+}
+
+#[tokio::test]
+async fn a_holder_that_was_written_down_by_name_alone_is_let_go_by_its_federation() {
+    let world = World::new();
+    let tokens = world.tokens();
+    let grant = submit(&tokens, "one", &world.issuers.sign_in("alice")).await.expect("a good token");
+    let mut older = world.stored(&grant.id).await.expect("it is stored");
+    older.holders = [Holder::from(service("one").service)].into();
+    world.vault.put_grant(&older).await.expect("put");
+    assert_eq!(tokens.by_holder(&service("one")).await.expect("an answer").len(), 1);
+    tokens.release(&grant.id, &service("one"), "alice").await.expect("released");
+    assert_eq!((world.stored(&grant.id).await, world.issuers.revocations()), (None, 1));
+}
+
+#[tokio::test]
+async fn what_is_only_kept_is_neither_tried_nor_revoked() {
+    let world = World::new();
+    let tokens = world.tokens();
+    let (given, other) = (world.issuers.sign_in("alice"), world.issuers.sign_in("alice"));
+    let (owner, holder) = (alice(), service("one"));
+    let keep = async |token: &Secret| {
+        let (actor, namespace) = ("alice", "oscar-svc-alice");
+        let submission =
+            Submission { actor, owner: &owner, namespace, holder: &holder, token, bearer: None, strict: true };
+        tokens.keep(submission).await.expect("kept");
+    };
+    keep(&given).await;
+    keep(&other).await;
+    assert_eq!(world.vault.grants().await.expect("memory does not fail").len(), 1, "one in the place of the other");
+    tokens.discard(&owner, &holder.service, None).await.expect("discarded");
+    assert_eq!(world.vault.grants().await, Ok(vec![]));
+    assert_eq!((world.issuers.refreshes(), world.issuers.revocations()), (0, 0), "it may be in use elsewhere");
+
+    keep(&given).await;
+    world.clock.advance(2 * 24 * 3600);
+    assert_eq!(tokens.tick_abandoned().await, Ok(0), "its service is there");
+    let claim = Claim { actor: "alice", owner: &owner, holder: &holder, strict: true };
+    let claimed = tokens.claim(claim).await.expect("a good token").expect("it was kept");
+    assert_eq!((claimed.state, world.issuers.refreshes()), (GrantState::Valid, 1));
+    tokens.mint(&claimed.id).await.expect("an access token");
+    tokens.discard(&owner, &holder.service, None).await.expect("discarded");
+    tokens.release(&claimed.id, &holder, "alice").await.expect("released");
+    assert_eq!((world.stored(&claimed.id).await, world.issuers.revocations()), (None, 1));
+}
+
+#[tokio::test]
+async fn a_kept_token_that_the_issuer_refuses_stays_as_it_was_kept() {
+    let world = World::new();
+    let tokens = world.tokens();
+    let given = world.issuers.sign_in("alice");
+    world.use_elsewhere(&given).await.expect("it is good");
+    let (owner, holder) = (alice(), service("one"));
+    let submission = Submission {
+        actor: "alice",
+        owner: &owner,
+        namespace: "",
+        holder: &holder,
+        token: &given,
+        bearer: None,
+        strict: true,
+    };
+    tokens.keep(submission).await.expect("kept");
+    let before = world.vault.grants().await;
+    let claim = Claim { actor: "alice", owner: &owner, holder: &holder, strict: true };
+    assert!(matches!(tokens.claim(claim).await, Err(TokenFailure::NotAccepted(_))));
+    assert_eq!(world.vault.grants().await, before);
+    let lenient = tokens.claim(Claim { strict: false, ..claim }).await.expect("an answer").expect("it was kept");
+    assert!(lenient.warning.is_some_and(|text| text.contains("not accepted")));
 }
 
 #[tokio::test]

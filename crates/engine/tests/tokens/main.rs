@@ -16,7 +16,7 @@ use oscar_engine::ports::clock::Clock;
 use oscar_engine::ports::issuers::{Issuers, Minted, Terms};
 use oscar_engine::ports::vault::Vault;
 use oscar_engine::tokens::{Submitted, TokenFailure, Tokens};
-use oscar_model::federation::record::Grant;
+use oscar_model::federation::record::{Grant, Holder};
 use oscar_model::identity::{Owner, Subject};
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
@@ -138,8 +138,9 @@ fn alice() -> Owner {
     Owner::User(Subject::parse("alice").expect("a subject"))
 }
 
-fn service(name: &str) -> ServiceName {
-    ServiceName::parse(name).expect("a name")
+/// In a federation of its own.
+fn service(name: &str) -> Holder {
+    Holder::new(&ServiceName::parse(name).expect("a name"), "its-federation")
 }
 
 /// As a create does it.

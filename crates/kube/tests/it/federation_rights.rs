@@ -87,7 +87,7 @@ async fn no_object_but_its_own_secret_holds_or_names_a_refresh_token() {
     service.namespace.clone_from(&home);
     world.services().create(service, sensitive).await.expect("created");
     let mut grant = mk_grant(&mk_grant_id("names"), &owner, &home);
-    grant.holders = [name("names-a")].into();
+    grant.holders = [name("names-a").into()].into();
     world.vault().put_grant(&grant).await.expect("put");
     let _charge = in_charge(&world).await;
     world.journal().put_federation(&mk_federation("names", "names-a")).await.expect("put");

@@ -100,6 +100,7 @@ pub fn edited(federation: &Federation, edit: &Edit) -> Result<Federation, Unfit>
     if !faults.is_empty() {
         return Err(Unfit::Invalid(faults));
     }
+    merge_doubles(&mut members, edit);
     for target in &edit.remove {
         hang_children_elsewhere(&mut members, target, edit)?;
         members.retain(|member| !is_same(&member.target, target));
@@ -110,6 +111,17 @@ pub fn edited(federation: &Federation, edit: &Edit) -> Result<Federation, Unfit>
         }
     }
     Ok(Federation { members, ..federation.clone() })
+}
+
+/// Members that became the same one are one.
+fn merge_doubles(members: &mut Vec<Member>, edit: &Edit) {
+    for (_, becomes) in &edit.update {
+        let mut seen = false;
+        members.retain(|member| {
+            let same = is_same(&member.target, &becomes.target);
+            !same || !std::mem::replace(&mut seen, true)
+        });
+    }
 }
 
 fn describe(target: &Target) -> String {
@@ -211,8 +223,12 @@ pub fn projected(
     for (id, record) in membership.members() {
         let place = &record.endpoint.value;
         match clusters.get_mut(&id.cluster_id) {
+            // Its owner says who goes there, and the operator where it is.
+            Some(cluster) if cluster.endpoint.is_empty() && registry(&id.cluster_id).as_ref() == Some(place) => {}
+            Some(cluster) if is_at(cluster, place) => {}
             Some(cluster) => {
-                if cluster.endpoint != place.url || (cluster.ssl_verify && !place.verify) {
+                let moved = cluster.endpoint.trim_end_matches('/') != place.url;
+                if moved || (cluster.ssl_verify && !place.verify) {
                     // A login is for the place that its owner gave it for. A member that says that
                     // another one has moved must not be sent it.
                     cluster.auth_user.clear();
@@ -239,6 +255,10 @@ pub fn projected(
         clusters,
         ..definition.clone()
     })
+}
+
+fn is_at(cluster: &Cluster, place: &Place) -> bool {
+    cluster.endpoint.trim_end_matches('/') == place.url && cluster.ssl_verify == place.verify
 }
 
 /// Everybody in a membership, as a definition lists them. Edits at places that did not hear each
@@ -335,6 +355,7 @@ mod tests {
             local: LocalShare::First,
             on_unknown: OnUnknown::Wait,
             share_refresh_token: false,
+            share_secrets: false,
         }
     }
 
@@ -359,6 +380,14 @@ mod tests {
         assert_eq!(edited(&mk_tree(), &edit).expect("added").members.len(), 4);
         let stranger = Edit { remove: vec![target("x", None)], ..Edit::default() };
         assert!(matches!(edited(&mk_tree(), &stranger), Err(Unfit::Invalid(_))));
+    }
+
+    #[test]
+    fn several_that_become_one_are_one() {
+        let becomes = mk_member("z", None);
+        let update = ["b", "c"].map(|id| (target(id, None), becomes.clone())).to_vec();
+        let after = edited(&mk_tree(), &Edit { update, ..Edit::default() }).expect("updated");
+        assert_eq!(after.members, [mk_member("a", None), becomes]);
     }
 
     #[test]
@@ -387,6 +416,44 @@ mod tests {
         assert_eq!(after.federation.as_ref().map(|federation| federation.members.len()), Some(2));
         assert_eq!(after.clusters.keys().collect::<Vec<_>>(), ["b"], "the registry knows a");
         assert_eq!(projected(&after, &membership, &registry), None);
+    }
+
+    fn mk_cluster(endpoint: &str) -> Cluster {
+        Cluster {
+            endpoint: endpoint.to_owned(),
+            auth_user: "somebody".to_owned(),
+            auth_password: crate::secret::Secret::new("planted"),
+            ssl_verify: true,
+        }
+    }
+
+    /// What becomes of the login for the cluster `a`, where its member is said to be at `place`.
+    fn login_after(cluster: &Cluster, place: &Place, registry: Option<&Place>) -> Option<Cluster> {
+        let mut definition = Definition::new(ServiceName::parse("coordinator").expect("valid"), "image", "script");
+        definition.federation = Some(Federation { members: vec![mk_member("a", None)], ..mk_tree() });
+        definition.clusters.insert("a".to_owned(), cluster.clone());
+        let mut membership = Membership::default();
+        follow(&mut membership, &[mk_member("a", None)], &|_| place.clone(), true, "one");
+        let after = projected(&definition, &membership, &|_| registry.cloned());
+        after.map(|after| after.clusters["a"].clone())
+    }
+
+    #[test]
+    fn a_login_stays_with_the_place_that_it_was_given_for() {
+        let cluster = mk_cluster("https://a");
+        for moved in [Place::new("https://b", true), Place::new("https://a", false)] {
+            let after = login_after(&cluster, &moved, None).expect("it has moved");
+            assert!(after.auth_user.is_empty() && after.auth_password.is_blank(), "{after:?}");
+            assert_eq!((after.endpoint, after.ssl_verify), (moved.url, moved.verify));
+        }
+        // That its certificate has to be good from now on takes nothing from it.
+        let lax = Cluster { ssl_verify: false, ..cluster.clone() };
+        let after = login_after(&lax, &Place::new("https://a", true), None).expect("it is stricter");
+        assert_eq!(after, cluster);
+        // Two spellings of one place, and the place that the operator says, are no other place.
+        let here = Place::new("https://a", true);
+        assert_eq!(login_after(&mk_cluster("https://a/"), &here, None), None);
+        assert_eq!(login_after(&mk_cluster(""), &here, Some(&here)), None);
     }
 
     #[test]

@@ -82,8 +82,9 @@ pub fn expand(coordinator: &Definition, origin: &Origin) -> Vec<Worker> {
 fn in_common(coordinator: &Definition, federation: &Federation, origin: &Origin) -> (Definition, Federation) {
     let block = Federation {
         members: Vec::new(),
-        // Its own origin does not hand the token on; the choice was the coordinator's.
+        // A worker hands nothing on; the choice was the coordinator's.
         share_refresh_token: false,
+        share_secrets: false,
         ..federation.clone()
     };
     let mut common = Definition {
@@ -204,7 +205,9 @@ pub fn fit(
     if audience == Audience::Ours {
         return Ok(worker.clone());
     }
-    let shares = coordinator.federation.as_ref().is_some_and(|federation| federation.share_refresh_token);
+    let chosen = |choice: fn(&Federation) -> bool| coordinator.federation.as_ref().is_some_and(choice);
+    let shares = chosen(|federation| federation.share_refresh_token);
+    let tells_secrets = chosen(|federation| federation.share_secrets);
     let mut fitted = worker.clone();
     let Some(federation) = &mut fitted.definition.federation else { return Ok(fitted) };
     match federation.topology {
@@ -215,8 +218,8 @@ pub fn fit(
         Topology::None | Topology::Star | Topology::Mesh => {}
     }
     let mesh = federation.topology == Topology::Mesh;
-    for value in fitted.definition.environment.secrets.values_mut() {
-        *value = Secret::default();
+    if !tells_secrets {
+        hide_secrets(&mut fitted.definition);
     }
     if mesh {
         fitted.definition.environment.secrets.insert(REFRESH_TOKEN.to_owned(), refresh_token.clone());
@@ -225,10 +228,17 @@ pub fn fit(
             fitted.definition.clusters.insert(worker.id.cluster_id.clone(), bare(cluster));
         }
     }
-    for (reference, provider) in &mut fitted.definition.storage_providers {
+    Ok(fitted)
+}
+
+/// Their names are told, so that whoever looks there knows what is missing.
+fn hide_secrets(definition: &mut Definition) {
+    for value in definition.environment.secrets.values_mut() {
+        *value = Secret::default();
+    }
+    for (reference, provider) in &mut definition.storage_providers {
         if !reference.is_own_store() {
             *provider = provider.clone().redacted();
         }
     }
-    Ok(fitted)
 }

@@ -26,6 +26,8 @@ pub struct Federation {
     pub on_unknown: OnUnknown,
     /// Foreign managers refuse a mesh worker without the refresh token: sending it is a choice.
     pub share_refresh_token: bool,
+    /// Foreign managers keep no secrets apart: sending them their values is a choice.
+    pub share_secrets: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -136,6 +138,7 @@ impl Federation {
             local: LocalShare::First,
             on_unknown: OnUnknown::Wait,
             share_refresh_token: false,
+            share_secrets: false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a manager remembers of the federations that its services take part in.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use crate::identity::Owner;
 use crate::name::ServiceName;
@@ -75,6 +76,8 @@ pub struct Operation {
     pub contacts: BTreeMap<MemberId, Contact>,
     pub access: Access,
     pub begun: Seconds,
+    /// Since when nothing of it was found at members where it may still arrive.
+    pub absent: BTreeMap<MemberId, Seconds>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +124,8 @@ pub struct Leaving {
     pub contact: Contact,
     /// Remove its service too, if this federation created it. Otherwise it is only let go.
     pub delete: bool,
+    /// Since when nothing of it was found, where something may still arrive.
+    pub absent: Option<Seconds>,
 }
 
 /// What the coordinator knows of a member beyond the membership that all share.
@@ -218,8 +223,48 @@ pub struct Grant {
     pub state: GrantState,
     pub submitted: Seconds,
     pub refreshed: Option<Seconds>,
-    /// The services that use it. The last one to go takes it along.
-    pub holders: BTreeSet<ServiceName>,
+    /// Those that use it. The last one to go takes it along.
+    pub holders: BTreeSet<Holder>,
+    /// When it was given to the last of them.
+    pub given: Seconds,
+    /// Since when its issuer is to be told that it has ended. Nobody uses it any more.
+    pub ending: Option<Seconds>,
+}
+
+/// Who has a grant: a service in one federation. A name alone may be that of a successor.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Holder {
+    pub service: ServiceName,
+    /// Blank when the service is in none yet, or when it was not written down in which.
+    pub federation_id: String,
+}
+
+impl Holder {
+    pub fn new(service: &ServiceName, federation_id: &str) -> Self {
+        Self { service: service.clone(), federation_id: federation_id.to_owned() }
+    }
+
+    /// The stored form: `<service>` or `<service>/<federation id>`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (service, federation_id) = text.split_once('/').unwrap_or((text, ""));
+        Some(Self { service: ServiceName::parse(service)?, federation_id: federation_id.to_owned() })
+    }
+}
+
+impl From<ServiceName> for Holder {
+    fn from(service: ServiceName) -> Self {
+        Self { service, federation_id: String::new() }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.federation_id.is_empty() {
+            write!(out, "{}", self.service)
+        } else {
+            write!(out, "{}/{}", self.service, self.federation_id)
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

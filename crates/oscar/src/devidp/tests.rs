@@ -2,6 +2,7 @@ use oscar_engine::memory::{MemoryAudit, MemoryVault, SeededEntropy};
 use oscar_engine::ports::identity::{Identity, Refusal};
 use oscar_engine::tokens::{TokenFailure, Tokens};
 use oscar_model::federation::record::GrantState;
+use oscar_model::federation::record::Holder;
 use oscar_model::identity::{Owner, Subject};
 use oscar_model::name::ServiceName;
 use serde_json::Value;
@@ -50,8 +51,8 @@ fn alice() -> Owner {
     Owner::User(Subject::parse("alice-subject").expect("a subject"))
 }
 
-fn service(name: &str) -> ServiceName {
-    ServiceName::parse(name).expect("a name")
+fn service(name: &str) -> Holder {
+    Holder::from(ServiceName::parse(name).expect("a name"))
 }
 
 #[tokio::test]

@@ -155,7 +155,7 @@ impl From<Failure> for Refused {
             Failure::NotVisible(_) => Code::NotVisible,
             Failure::NotOwner(_) | Failure::NotBucketOwner(_) => Code::NotOwner,
             Failure::NotAdministrator => Code::NotAdministrator,
-            Failure::RevisionMismatch(_) => Code::RevisionMismatch,
+            Failure::RevisionMismatch(_) | Failure::MembersChanged(_) => Code::RevisionMismatch,
             Failure::Unreadable { .. } => Code::ServiceUnreadable,
             Failure::Obstacles { ref outcomes, .. } => obstacle_code(outcomes),
             Failure::RolledBack { .. } => Code::FederationRolledBack,
@@ -210,7 +210,7 @@ fn obstacle_code(obstacles: &[MemberOutcome]) -> Code {
     match obstacles.iter().map(|outcome| outcome.kind).max() {
         Some(Kind::Taken | Kind::Refused | Kind::Unfit) => Code::FederationRefused,
         Some(Kind::Credentials) => Code::FederationCredentials,
-        Some(Kind::Unreachable | Kind::Well) | None => Code::FederationUnreachable,
+        Some(Kind::Unreachable | Kind::Awaited | Kind::Well) | None => Code::FederationUnreachable,
     }
 }
 

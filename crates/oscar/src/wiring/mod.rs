@@ -28,7 +28,7 @@ use crate::config::{Derived, Effective, World};
 use crate::http::{AdminAccount, App, Facts, Limits, Prints, Traffic};
 use crate::outbound::address::AddressPolicy;
 use crate::outbound::oidc::{ClientSettings, GroupSource, IssuerSettings, OidcIdentity, OidcIssuers, OidcSettings};
-use crate::outbound::peers::{HttpPeers, PeersOptions};
+use crate::outbound::peers::{FOREIGN_DEADLINE, HttpPeers, PeersOptions};
 
 pub(crate) use objects::{MINIO_EVENTS, StoreAddresses};
 pub(crate) use work::Work;
@@ -271,6 +271,8 @@ pub(crate) async fn app(
         instance_id: facts.instance_id.clone(),
         cluster_id: settings.text("cluster_id").to_owned(),
         grace: ground.grace(settings),
+        // A look, a change at a foreign manager, and a word with everybody, each once.
+        patience: Some(FOREIGN_DEADLINE + 3 * Duration::from_secs(settings.count("peer_timeout"))),
     };
     let own_peer = Arc::new(OwnPeer::default());
     let archive = ground.archive();

@@ -11,7 +11,7 @@ use oscar_engine::ports::clock::Clock;
 use oscar_engine::ports::identity::Identity;
 use oscar_engine::ports::vault::Vault;
 use oscar_engine::tokens::{AtIssuer, Submitted, TokenFailure, Tokens};
-use oscar_model::federation::record::GrantState;
+use oscar_model::federation::record::{GrantState, Holder};
 use oscar_model::identity::{Owner, Subject};
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
@@ -98,8 +98,8 @@ impl World {
     }
 }
 
-fn service(name: &str) -> ServiceName {
-    ServiceName::parse(name).expect("a name")
+fn service(name: &str) -> Holder {
+    Holder::from(ServiceName::parse(name).expect("a name"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

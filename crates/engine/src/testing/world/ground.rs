@@ -189,6 +189,7 @@ impl Ground {
             instance_id: format!("instance-{index}"),
             cluster_id: format!("c{index}"),
             grace: 0,
+            patience: None,
         };
         let federation = FederationPorts {
             journal: Arc::new(SimJournal { ground: self.clone(), life }),

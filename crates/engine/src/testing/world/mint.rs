@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use oscar_model::federation::record::GrantState;
-use oscar_model::identity::{Principal, User};
+use oscar_model::federation::record::{GrantState, Holder};
+use oscar_model::identity::{Owner, Principal, User};
 use oscar_model::name::ServiceName;
 use oscar_model::secret::Secret;
 
-use crate::ports::mint::{GrantStatus, Mint, Submission, Submitted};
+use crate::ports::mint::{Claim, GrantStatus, Held, Mint, Submission, Submitted};
 use crate::testing::make::mk_user;
 
 use super::executor::{Millis, Sim};
@@ -40,7 +40,7 @@ pub(super) fn user_named(user: &str) -> User {
 pub(super) struct SimMint {
     sim: Arc<Sim>,
     /// Holders by owner: every user has one refresh token.
-    holders: Mutex<BTreeMap<String, BTreeSet<ServiceName>>>,
+    holders: Mutex<BTreeMap<String, BTreeSet<Holder>>>,
 }
 
 impl SimMint {
@@ -48,11 +48,16 @@ impl SimMint {
         Self { sim, holders: Mutex::default() }
     }
 
-    fn drop_holder(&self, grant: &str, service: &ServiceName) {
+    fn drop_holder(&self, grant: &str, holder: &Holder) {
         let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(services) = holders.get_mut(grant) {
-            services.remove(service);
+        if let Some(holders) = holders.get_mut(grant) {
+            holders.remove(holder);
         }
+    }
+
+    fn add_holder(&self, grant: &str, holder: &Holder) {
+        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        holders.entry(grant.to_owned()).or_default().insert(holder.clone());
     }
 }
 
@@ -68,21 +73,56 @@ impl Mint for SimMint {
 
     async fn submit(&self, submission: Submission<'_>) -> Result<Submitted, String> {
         let grant = submission.owner.to_string();
-        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
-        holders.entry(grant.clone()).or_default().insert(submission.service.clone());
+        self.add_holder(&grant, submission.holder);
         Ok(Submitted { grant, warning: None })
     }
 
-    async fn release(&self, grant: &str, service: &ServiceName, _actor: &str) {
-        self.drop_holder(grant, service);
+    async fn release(&self, grant: &str, holder: &Holder, _actor: &str) {
+        self.drop_holder(grant, holder);
     }
 
-    async fn abandon(&self, grant: &str, service: &ServiceName) {
-        self.drop_holder(grant, service);
+    async fn abandon(&self, grant: &str, holder: &Holder) {
+        self.drop_holder(grant, holder);
     }
 
-    async fn revoke(&self, _service: &ServiceName, _actor: &str) -> Result<(), String> {
+    async fn revoke(&self, _holder: &Holder, _actor: &str) -> Result<(), String> {
         Ok(())
+    }
+
+    async fn keep(&self, submission: Submission<'_>) -> Result<(), String> {
+        self.add_holder(&submission.owner.to_string(), &Holder::from(submission.holder.service.clone()));
+        Ok(())
+    }
+
+    async fn claim(&self, claim: Claim<'_>) -> Result<Option<Submitted>, String> {
+        let (grant, outside) = (claim.owner.to_string(), Holder::from(claim.holder.service.clone()));
+        let holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner).get(&grant).cloned();
+        if !holders.unwrap_or_default().contains(&outside) {
+            return Ok(None);
+        }
+        self.add_holder(&grant, claim.holder);
+        Ok(Some(Submitted { grant, warning: None }))
+    }
+
+    async fn discard(&self, owner: &Owner, service: &ServiceName) {
+        self.drop_holder(owner.as_str(), &Holder::from(service.clone()));
+    }
+
+    async fn held(&self) -> Vec<Held> {
+        let holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = self.sim.millis() / 1000;
+        let of = |(grant, held): (&String, &BTreeSet<Holder>)| {
+            let owner = Owner::parse(grant).unwrap_or(Owner::Admin);
+            let mk =
+                |holder: &Holder| Held { grant: grant.clone(), owner: owner.clone(), holder: holder.clone(), since };
+            held.iter().map(mk).collect::<Vec<_>>()
+        };
+        holders.iter().flat_map(of).collect()
+    }
+
+    async fn hold(&self, grant: &str, holder: &Holder) {
+        self.drop_holder(grant, &Holder::from(holder.service.clone()));
+        self.add_holder(grant, holder);
     }
 
     async fn status(&self, _grant: &str) -> Option<GrantStatus> {

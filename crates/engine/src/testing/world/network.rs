@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::failure::Failure;
 use crate::federate::Letting;
 use crate::own_peer::order_of;
-use crate::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
+use crate::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting, Undone};
 use crate::{Manager, OwnPeer, Terms};
 
 use super::executor::{Life, Millis};
@@ -241,7 +241,7 @@ impl Peers for SimPeers {
         done.map_err(|failure| refused(&failure))
     }
 
-    async fn undo(&self, call: &Call<'_>, step: &Step, operation: &str) -> Result<(), PeerError> {
+    async fn undo(&self, call: &Call<'_>, step: &Step, operation: &str) -> Result<Undone, PeerError> {
         if let Some(own) = self.own(call) {
             return own.undo(call, step, operation).await;
         }
@@ -252,7 +252,7 @@ impl Peers for SimPeers {
             Box::pin(async move { manager.undo_replica(&caller, &name, &operation).await })
         });
         let done = self.carry(call, "undo", handler).await.ok_or_else(unreachable)?;
-        done.map_err(|failure| refused(&failure))
+        done.map(|()| Undone::ForGood).map_err(|failure| refused(&failure))
     }
 
     async fn join(&self, call: &Call<'_>, invitation: &Invitation) -> Result<(), PeerError> {

@@ -23,7 +23,7 @@ use crate::memory::{FixedClock, MemoryAudit, MemoryJournal, MemoryServices, Seed
 use crate::ports::StoreError;
 use crate::ports::journal::Journal;
 use crate::ports::mint::NoMint;
-use crate::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
+use crate::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting, Undone};
 use crate::ports::services::{Entry, Revision, Scope, Services, Stored};
 
 /// What happens at the chosen call.
@@ -144,6 +144,7 @@ fn own(endpoint: &str) -> Own {
         instance_id: format!("instance of {endpoint}"),
         cluster_id: String::new(),
         grace: 0,
+        patience: None,
     }
 }
 
@@ -292,12 +293,12 @@ impl Peers for Network {
             .await
     }
 
-    async fn undo(&self, call: &Call<'_>, _step: &Step, operation: &str) -> Result<(), PeerError> {
+    async fn undo(&self, call: &Call<'_>, _step: &Step, operation: &str) -> Result<Undone, PeerError> {
         self.fate
             .call(|| Some(Err(lost())), async {
                 let member = self.reach(call)?;
                 let undone = member.undo(&principal(call.owner), &call.member.service_name, operation).await;
-                undone.map_err(|failure| refused(&failure))
+                undone.map(|()| Undone::ForGood).map_err(|failure| refused(&failure))
             })
             .await
     }

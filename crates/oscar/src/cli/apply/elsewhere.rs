@@ -7,7 +7,7 @@ use crate::cli::screen::{Paint, Style, one_line};
 
 /// What is done, or in a dry run would be done, at each member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Elsewhere {
+pub(in crate::cli) struct Elsewhere {
     topology: String,
     members: Vec<Planned>,
     pub(super) warnings: Vec<String>,
@@ -17,6 +17,8 @@ pub(super) struct Elsewhere {
 struct Planned {
     id: String,
     act: Act,
+    /// Why, where the manager says so.
+    reason: String,
     /// What became of it, once it was done.
     outcome: Option<String>,
 }
@@ -28,6 +30,9 @@ enum Act {
     Update,
     Delete,
     Release,
+    Nothing,
+    /// As soon as it can be done.
+    Later,
 }
 
 impl Act {
@@ -37,6 +42,8 @@ impl Act {
             "adopt" => Self::Adopt,
             "delete" => Self::Delete,
             "release" => Self::Release,
+            "none" => Self::Nothing,
+            "later" => Self::Later,
             _ => Self::Update,
         }
     }
@@ -48,6 +55,8 @@ impl Act {
             Self::Update => "update",
             Self::Delete => "delete",
             Self::Release => "release",
+            Self::Nothing => "none",
+            Self::Later => "later",
         }
     }
 
@@ -58,6 +67,8 @@ impl Act {
             Self::Update => ("~", Style::Yellow, "update"),
             Self::Delete => ("-", Style::Red, "delete"),
             Self::Release => ("-", Style::Red, "release"),
+            Self::Nothing => (" ", Style::Dim, "nothing"),
+            Self::Later => ("!", Style::Yellow, "as soon as it can be done"),
         }
     }
 
@@ -68,6 +79,8 @@ impl Act {
             Self::Update => "updated",
             Self::Delete => "deleted",
             Self::Release => "released",
+            Self::Nothing => "unchanged",
+            Self::Later => "pending",
         }
     }
 
@@ -78,30 +91,32 @@ impl Act {
 
 impl Elsewhere {
     /// From the answer of a dry run; none when it concerns this cluster alone.
-    pub(super) fn of_dry_run(result: &Value) -> Option<Self> {
+    pub(in crate::cli) fn of_dry_run(result: &Value) -> Option<Self> {
         let told = result.get("federation").filter(|told| told.is_object())?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let members = told["members"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(|member| {
             let id = format!("{}/{}", text(&member["cluster_id"]), text(&member["service_name"]));
-            Planned { id, act: Act::parse(member["action"].as_str().unwrap_or_default()), outcome: None }
+            let act = Act::parse(member["action"].as_str().unwrap_or_default());
+            Planned { id, act, reason: text(&member["reason"]), outcome: None }
         });
         Some(Self {
-            topology: text(&result["service"]["federation"]["topology"]),
+            topology: text(result["service"]["federation"].get("topology").unwrap_or(&result["topology"])),
             members: members.collect(),
             warnings: warnings(told),
         })
     }
 
     /// The plan, one line for each member.
-    pub(super) fn plan(&self, paint: Paint) -> String {
+    pub(in crate::cli) fn plan(&self, paint: Paint) -> String {
         if self.members.is_empty() {
             return String::new();
         }
         let widest = self.members.iter().map(|member| member.id.chars().count()).max().unwrap_or_default();
         let mut lines = format!("  federation ({}):\n", one_line(&self.topology));
-        for Planned { id, act, .. } in &self.members {
+        for Planned { id, act, reason, .. } in &self.members {
             let (mark, style, verb) = act.plan();
-            let line = format!("  {mark}   {:<widest$}  {verb}", one_line(id));
+            let reason = if reason.is_empty() { String::new() } else { format!(": {}", one_line(reason)) };
+            let line = format!("  {mark}   {:<widest$}  {verb}{reason}", one_line(id));
             lines.push_str(&paint.on(style, &line));
             lines.push('\n');
         }
@@ -123,7 +138,7 @@ impl Elsewhere {
 
     /// For programs.
     pub(super) fn to_json(&self) -> Value {
-        let members = self.members.iter().map(|Planned { id, act, outcome }| {
+        let members = self.members.iter().map(|Planned { id, act, reason: _, outcome }| {
             let mut told = json!({"member": id, "action": act.word()});
             if let Some(outcome) = outcome {
                 told["outcome"] = json!(outcome);

@@ -22,7 +22,7 @@ use super::screen::{self, Style, one_line, printable};
 use super::target::{self, Target};
 use super::{probe, progress};
 
-use elsewhere::Elsewhere;
+pub(super) use elsewhere::Elsewhere;
 use plan::{Action, Change};
 use read::{Reading, Wanted};
 

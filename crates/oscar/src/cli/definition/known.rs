@@ -85,6 +85,7 @@ const FEDERATION: Fields = &[
     ("local", Any),
     ("on_unknown", Any),
     ("share_refresh_token", Any),
+    ("share_secrets", Any),
 ];
 
 const MEMBER: Fields = &[

@@ -8,6 +8,7 @@ use oscar_api::client::{Client, ClientError, MembersChange};
 use serde_json::{Map, Value, json};
 
 use crate::cli::Session;
+use crate::cli::apply::Elsewhere;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::progress;
 use crate::cli::screen::{self, Screen, is_interactive, one_line};
@@ -25,6 +26,9 @@ pub struct AddArgs {
     attributes: Attributes,
     #[command(flatten)]
     place: Place,
+    /// Only show what would be done at each member.
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -36,6 +40,9 @@ pub struct UpdateArgs {
     attributes: Attributes,
     #[command(flatten)]
     place: Place,
+    /// Only show what would be done at each member.
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -52,6 +59,9 @@ pub struct RemoveArgs {
     /// Do not ask.
     #[arg(long, short)]
     yes: bool,
+    /// Only show what would be done at each member.
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// What is said of a member.
@@ -141,7 +151,7 @@ pub(super) async fn add(session: &Session, args: AddArgs) -> Result<(), Failure>
     if let Some(clusters) = args.place.clusters(&members)? {
         body["clusters"] = clusters;
     }
-    let change = Change { verb: "adding", past: "added", which: MembersChange::Add, body };
+    let change = Change { verb: "adding", past: "added", which: MembersChange::Add, body, dry_run: args.dry_run };
     carry_out(session, &client, &args.service, &members, change).await
 }
 
@@ -167,7 +177,8 @@ pub(super) async fn update(session: &Session, args: UpdateArgs) -> Result<(), Fa
     if let Some(clusters) = clusters {
         body["clusters"] = clusters;
     }
-    let change = Change { verb: "updating", past: "updated", which: MembersChange::Update, body };
+    let (which, dry_run) = (MembersChange::Update, args.dry_run);
+    let change = Change { verb: "updating", past: "updated", which, body, dry_run };
     carry_out(session, &client, &args.service, &[member], change).await
 }
 
@@ -185,10 +196,11 @@ pub(super) async fn remove(session: &Session, args: RemoveArgs) -> Result<(), Fa
         args.service,
         target.title()
     );
-    screen::confirm(&question, args.yes)?;
+    screen::confirm(&question, args.yes || args.dry_run)?;
     let bodies: Vec<_> = members.iter().map(MemberName::body).collect();
     let body = json!({"members": bodies, "delete": args.delete, "reparent": args.reparent});
-    let change = Change { verb: "removing", past: "removed", which: MembersChange::Remove, body };
+    let (which, dry_run) = (MembersChange::Remove, args.dry_run);
+    let change = Change { verb: "removing", past: "removed", which, body, dry_run };
     carry_out(session, &client, &args.service, &members, change).await
 }
 
@@ -202,7 +214,8 @@ pub(super) async fn set_duty(session: &Session, args: &Members, duty: &str) -> R
     };
     require_members(&client, &args.service, &members).await?;
     let bodies: Vec<_> = members.iter().map(MemberName::body).collect();
-    let change = Change { verb, past, which: MembersChange::Update, body: json!({"members": bodies, "duty": duty}) };
+    let body = json!({"members": bodies, "duty": duty});
+    let change = Change { verb, past, which: MembersChange::Update, body, dry_run: false };
     carry_out(session, &client, &args.service, &members, change).await
 }
 
@@ -232,6 +245,7 @@ struct Change {
     past: &'static str,
     which: MembersChange,
     body: Value,
+    dry_run: bool,
 }
 
 async fn carry_out(
@@ -241,16 +255,24 @@ async fn carry_out(
     members: &[MemberName],
     change: Change,
 ) -> Result<(), Failure> {
-    let what = format!("{} {}", change.verb, listed(members));
-    let work = client.change_members(change.which, service, &change.body);
-    let value = watched(&what, client, service, work).await.map_err(|error| {
+    let hinted = |error: ClientError| {
         let failure = Failure::from(error);
         let unknown = failure.details.iter().any(|detail| detail.contains("cluster_id"));
         if unknown && change.which == MembersChange::Add {
             return failure.hint("say where the cluster is: `--endpoint URL`");
         }
         failure
-    })?;
+    };
+    if change.dry_run {
+        let what = format!("asking what {} {} would do", change.verb, listed(members));
+        let work = client.foresee_members(change.which, service, &change.body);
+        let value = progress::during(&what, work).await.map_err(hinted)?;
+        foretell(session, &value);
+        return Ok(());
+    }
+    let what = format!("{} {}", change.verb, listed(members));
+    let work = client.change_members(change.which, service, &change.body);
+    let value = watched(&what, client, service, work).await.map_err(hinted)?;
     tell(session, service, &value, Some(&format!("{} {}", change.past, listed(members))));
     Ok(())
 }
@@ -264,6 +286,17 @@ async fn watched<T>(
 ) -> Result<T, ClientError> {
     let look = async || Some(View::read(&client.federation(service).await.ok()?).states());
     progress::watching(what, work, look).await
+}
+
+/// What would be done at each member.
+fn foretell(session: &Session, value: &Value) {
+    if session.screen.json {
+        return screen::value(value);
+    }
+    match Elsewhere::of_dry_run(value) {
+        Some(elsewhere) => screen::write_out(&elsewhere.plan(session.screen.paint)),
+        None => session.screen.warning("this manager does not say what it would do, only that it could be done"),
+    }
 }
 
 /// How it is now. What did not reach a member yet is a warning: it is stored, and gets there.

@@ -112,19 +112,35 @@ async fn list(session: &Session, deleted: bool) -> Result<(), Failure> {
         screen::note(&format!("{what} on {}", target.title()));
         return Ok(());
     }
-    let mut table = Table::new(["SERVICE", "ROLE", "FEDERATION", "LEAVING", "MEMBERS"]);
+    let mut table = Table::new(["SERVICE", "ROLE", "FEDERATION", "LEAVING", "MEMBERS", "UNDER WAY"]);
     for row in &rows {
         let text = |key: &str| one_line(row[key].as_str().unwrap_or_default());
         let names = |key: &str| {
             let names = row[key].as_array().map(Vec::as_slice).unwrap_or_default();
             names.iter().filter_map(Value::as_str).map(one_line).collect::<Vec<_>>().join(", ")
         };
-        table.row([text("service"), text("role"), text("federation_id"), names("leaving"), names("members")]);
+        table.row([
+            text("service"),
+            text("role"),
+            text("federation_id"),
+            names("leaving"),
+            names("members"),
+            under_way(row),
+        ]);
     }
     table.paint(0, |_| Some(Style::Cyan));
     table.paint(3, |_| Some(Style::Yellow));
     screen::line(&table.render(session.screen.paint, Screen::width(), 4));
     Ok(())
+}
+
+/// What has not ended of creating it.
+fn under_way(row: &Value) -> String {
+    match row["operation"]["phase"].as_str() {
+        Some("taking-back") => "a create is being taken back".to_owned(),
+        Some(_) => "a create".to_owned(),
+        None => String::new(),
+    }
 }
 
 async fn show_one(session: &Session, service: &str) -> Result<(), Failure> {

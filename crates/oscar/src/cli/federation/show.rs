@@ -14,6 +14,7 @@ pub(super) fn whole(view: &View, own: &str, now: u64, paint: Paint, width: Optio
     let mut text = head(view, own, paint);
     text.push_str(&members(view, own, now, paint, width));
     text.push_str(&troubles(view, paint));
+    text.push_str(&operations(view, now, paint));
     if view.graph.is_some() {
         text.push('\n');
         text.push_str(&token_line(view.token.as_ref(), paint));
@@ -76,6 +77,18 @@ fn troubles(view: &View, paint: Paint) -> String {
         .iter()
         .map(|member| format!("{} {}: is still to be removed there\n", paint.on(Style::Yellow, "!"), one_line(member)));
     let all: String = errors.chain(leaving).collect();
+    if all.is_empty() { all } else { format!("\n{all}") }
+}
+
+/// Creates that have not ended.
+fn operations(view: &View, now: u64, paint: Paint) -> String {
+    let lines = view.operations.iter().map(|operation| {
+        let what = if operation.phase == "taking-back" { "is being taken back at" } else { "is under way at" };
+        let members: Vec<_> = operation.members.iter().map(|member| one_line(member)).collect();
+        let (mark, since) = (paint.on(Style::Yellow, "!"), ago(now.saturating_sub(operation.begun)));
+        format!("{mark} a create, begun {since}, {what} {}\n", members.join(", "))
+    });
+    let all: String = lines.collect();
     if all.is_empty() { all } else { format!("\n{all}") }
 }
 

@@ -14,6 +14,7 @@ pub(in crate::cli) struct View {
     pub(in crate::cli) graph: Option<Graph>,
     conditions: Vec<Condition>,
     pub(in crate::cli) leaving: Vec<String>,
+    pub(super) operations: Vec<Operation>,
     pub(in crate::cli) warnings: Vec<String>,
 }
 
@@ -55,6 +56,15 @@ struct Condition {
     member: String,
     error: String,
     last_seen: Option<u64>,
+}
+
+/// A create that has not ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct Operation {
+    pub(super) phase: String,
+    pub(super) begun: u64,
+    pub(super) members: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]

@@ -7,16 +7,17 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use oscar_api::federation::replicas::{
-    self, ConditionBody, GraphBody, Listed, Name, NodeBody, RequestBody, StepBody, TokenBody, ViewBody,
+    self, ConditionBody, CreatedBody, GraphBody, Listed, Name, NodeBody, OperationBody, RequestBody, StepBody,
+    TokenBody, ViewBody,
 };
 use oscar_api::problem::Problem;
 use oscar_api::tree::parse_json;
-use oscar_engine::federate::{Graph, MemberOutcome, Node};
+use oscar_engine::federate::{Edited, Foreseen, Foresight, Graph, Node};
 use oscar_engine::ports::mint::GrantStatus;
 use oscar_engine::{Shown, Terms};
 use oscar_model::federation::edit::Edit;
 use oscar_model::federation::plan::Act;
-use oscar_model::federation::record::GrantState;
+use oscar_model::federation::record::{GrantState, Operation, Phase};
 use oscar_model::federation::topology::MemberId;
 use oscar_model::identity::Principal;
 use oscar_model::name::ServiceName;
@@ -45,7 +46,7 @@ macro_rules! resource {
         #[utoipa::path(post, path = $path,
             params(
                 ("serviceName" = String, Path, description = "Its name.", pattern = "^[a-z0-9]([a-z0-9-]{0,37}[a-z0-9])?$", example = "cowsay"),
-                ("dry_run" = Option<bool>, Query, description = "Only say whether it could be done."),
+                ("dry_run" = Option<bool>, Query, description = "Only say what would be done at which member: `federation` of the answer."),
             ),
             request_body(content = RequestBody, description = "The members to add."),
             responses((status = 200, description = "As it is now, with what did not reach everybody yet.", body = ViewBody), FederationEditRefusals))]
@@ -61,7 +62,7 @@ macro_rules! resource {
         #[utoipa::path(put, path = $path,
             params(
                 ("serviceName" = String, Path, description = "Its name.", pattern = "^[a-z0-9]([a-z0-9-]{0,37}[a-z0-9])?$", example = "cowsay"),
-                ("dry_run" = Option<bool>, Query, description = "Only say whether it could be done."),
+                ("dry_run" = Option<bool>, Query, description = "Only say what would be done at which member: `federation` of the answer."),
             ),
             request_body(content = RequestBody, description = "The members and what they become."),
             responses((status = 200, description = "As it is now, with what did not reach everybody yet.", body = ViewBody), FederationEditRefusals))]
@@ -77,7 +78,7 @@ macro_rules! resource {
         #[utoipa::path(delete, path = $path,
             params(
                 ("serviceName" = String, Path, description = "Its name.", pattern = "^[a-z0-9]([a-z0-9-]{0,37}[a-z0-9])?$", example = "cowsay"),
-                ("dry_run" = Option<bool>, Query, description = "Only say whether it could be done."),
+                ("dry_run" = Option<bool>, Query, description = "Only say what would be done at which member: `federation` of the answer."),
             ),
             request_body(content = RequestBody, description = "The members to remove."),
             responses((status = 200, description = "As it is now, with what did not reach everybody yet.", body = ViewBody), FederationEditRefusals))]
@@ -114,7 +115,7 @@ async fn show(app: &App, name: &str, headers: &HeaderMap, spelled: Name) -> Resu
     let name = service_name(name)?;
     let principal = authenticate_for(app, headers, &name).await?;
     lend(app, &principal, headers);
-    answer(app, &principal, &name, spelled, &[]).await
+    answer(app, &principal, &name, spelled, &Edited::default()).await
 }
 
 async fn answer(
@@ -122,11 +123,16 @@ async fn answer(
     principal: &Principal,
     name: &ServiceName,
     spelled: Name,
-    troubles: &[MemberOutcome],
+    edited: &Edited,
 ) -> Result<Response, Refused> {
     let shown = app.manager.federation(principal, name).await?;
     let mut body = view_body(app, &shown, spelled);
-    body.warnings = troubles.iter().map(ToString::to_string).collect();
+    body.warnings = edited.troubles.iter().map(ToString::to_string).chain(edited.warnings.iter().cloned()).collect();
+    body.dry_run = edited.foreseen.is_some();
+    body.federation = edited
+        .foreseen
+        .as_ref()
+        .map(|foreseen| CreatedBody { members: foreseen.iter().map(foreseen_body).collect(), warnings: Vec::new() });
     Ok(json_answer(StatusCode::OK, &body))
 }
 
@@ -160,7 +166,7 @@ async fn try_change(
     let (manager, caller, service) = (app.manager.clone(), principal.clone(), name.clone());
     let edit = meaning(request);
     let edited = undisturbed(async move { manager.edit_federation(&caller, &service, &edit, terms).await }).await?;
-    answer(app, &principal, &name, spelled, &edited.troubles).await
+    answer(app, &principal, &name, spelled, &edited).await
 }
 
 /// How a change is meant by this caller: members are called with the token of its owner only.
@@ -199,7 +205,22 @@ pub(super) fn view_body(app: &App, shown: &Shown, spelled: Name) -> ViewBody {
             })
             .collect(),
         leaving: view.leaving.iter().map(MemberId::to_string).collect(),
+        operations: shown.operations.iter().map(operation_body).collect(),
         warnings: Vec::new(),
+        dry_run: false,
+        federation: None,
+    }
+}
+
+fn operation_body(operation: &Operation) -> OperationBody {
+    OperationBody {
+        operation: operation.id.clone(),
+        phase: match operation.phase {
+            Phase::Forward => "creating".to_owned(),
+            Phase::Back => "taking-back".to_owned(),
+        },
+        begun: operation.begun,
+        members: operation.steps.iter().map(|step| step.member.to_string()).collect(),
     }
 }
 
@@ -262,6 +283,22 @@ pub(super) fn step_body(member: &MemberId, act: Act) -> StepBody {
         cluster_id: member.cluster_id.clone(),
         service_name: member.service_name.to_string(),
         action: action.to_owned(),
+        reason: String::new(),
+    }
+}
+
+fn foreseen_body(foreseen: &Foreseen) -> StepBody {
+    let reason = foreseen.why.clone();
+    let without_act = |action: &str| StepBody {
+        cluster_id: foreseen.member.cluster_id.clone(),
+        service_name: foreseen.member.service_name.to_string(),
+        action: action.to_owned(),
+        reason: reason.clone(),
+    };
+    match foreseen.foresight {
+        Foresight::Act(act) => StepBody { reason, ..step_body(&foreseen.member, act) },
+        Foresight::Nothing => without_act("none"),
+        Foresight::Later => without_act("later"),
     }
 }
 
@@ -283,7 +320,8 @@ async fn reconcile_now(app: &App, name: &str, headers: &HeaderMap) -> Result<Res
     let terms = terms(app, &principal, headers, false);
     let outcomes = app.manager.reconcile_now(&principal, &name, terms).await?;
     let troubles: Vec<_> = outcomes.into_iter().filter(|outcome| !outcome.trouble.is_empty()).collect();
-    answer(app, &principal, &name, Name::Federation, &troubles).await
+    let edited = Edited { troubles, ..Edited::default() };
+    answer(app, &principal, &name, Name::Federation, &edited).await
 }
 
 /// What is known of the refresh token that speaks for the owner; never its value.
@@ -385,13 +423,19 @@ pub(in super::super) struct FederationRow {
     leaving: Vec<String>,
     /// The coordinator is gone; its members are being removed.
     deleted: bool,
+    /// The create that has not ended: under way, or being taken back. Its service may not be there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    operation: Option<OperationBody>,
 }
 
 async fn list(app: &App, headers: &HeaderMap) -> Result<Response, Refused> {
     let principal = super::super::caller::authenticate(app, headers).await?;
     lend(app, &principal, headers);
     let records = app.manager.federations(&principal).await?;
-    let rows: Vec<_> = records
+    let operations = app.manager.operations(&principal).await?;
+    let of = |federation_id: &str| operations.iter().find(|operation| operation.federation_id == federation_id);
+    let mut rows: Vec<_> = records
         .iter()
         .map(|record| FederationRow {
             service: record.own.service_name.to_string(),
@@ -403,8 +447,21 @@ async fn list(app: &App, headers: &HeaderMap) -> Result<Response, Refused> {
             members: record.membership.members().map(|(id, _)| id.to_string()).collect(),
             leaving: record.leaving.keys().map(MemberId::to_string).collect(),
             deleted: record.deleted.is_some(),
+            operation: of(&record.federation_id).map(operation_body),
         })
         .collect();
+    let unknown = operations
+        .iter()
+        .filter(|operation| records.iter().all(|record| record.federation_id != operation.federation_id));
+    rows.extend(unknown.map(|operation| FederationRow {
+        service: operation.coordinator.to_string(),
+        federation_id: operation.federation_id.clone(),
+        role: "coordinator".to_owned(),
+        members: Vec::new(),
+        leaving: Vec::new(),
+        deleted: false,
+        operation: Some(operation_body(operation)),
+    }));
     Ok(json_answer(StatusCode::OK, &rows))
 }
 

@@ -34,9 +34,9 @@ pub(super) fn normalise(endpoint: &str) -> Option<String> {
     Some(format!("{}://{}:{port}{}", url.scheme(), url.host_str()?, url.path().trim_end_matches('/')))
 }
 
-/// What calls to one machine share.
+/// What calls to one machine share, whatever the port.
 pub(super) fn host(url: &Url) -> String {
-    format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default())
+    url.host_str().unwrap_or_default().to_ascii_lowercase()
 }
 
 pub(super) fn join(url: &Url, path: &str) -> Url {

@@ -19,9 +19,10 @@ use crate::outbound::address::{AddressPolicy, NotPermitted};
 
 use super::answer::Answer;
 use super::endpoint;
-use super::gate::{Gate, Pass};
+use super::gate::{Gate, Most, Pass};
 use super::options::{PeersError, PeersOptions};
 use super::resolver::Guarded;
+use super::tardy::Tardy;
 
 /// How much of a refusal is read: what is longer is no sentence.
 pub(super) const LONGEST_REFUSAL: usize = 4096;
@@ -34,6 +35,7 @@ pub(super) struct Transport {
     unverified: Client,
     policy: Arc<AddressPolicy>,
     gate: Gate,
+    tardy: Tardy,
     longest_answer: usize,
     entropy: Arc<dyn Entropy>,
 }
@@ -53,6 +55,8 @@ pub(super) enum Trouble {
     Certificate(String),
     #[error("{cause}")]
     Connection { cause: String, again: bool },
+    #[error("no connection in time")]
+    NoConnection,
     #[error("what it answers is not HTTP")]
     NotHttp,
     #[error("it broke off in the middle of its answer")]
@@ -79,6 +83,8 @@ pub(super) struct Session<'a> {
     transport: &'a Transport,
     client: &'a Client,
     base: Url,
+    /// The same for every call to that manager.
+    address: String,
     credential: &'a Credential,
     deadline: Deadline,
     _pass: Pass,
@@ -119,7 +125,12 @@ impl Transport {
             verified: verified(base, options)?,
             unverified: unverified.build().map_err(|error| PeersError::Client(innermost(&error)))?,
             policy,
-            gate: Gate::new(options.most_calls, options.most_calls_per_host),
+            gate: Gate::new(Most {
+                in_all: options.most_calls,
+                per_owner: options.most_calls_per_owner,
+                per_host: options.most_calls_per_host,
+            }),
+            tardy: Tardy::default(),
             longest_answer: options.longest_answer,
             entropy: Arc::clone(&options.entropy),
         })
@@ -129,9 +140,13 @@ impl Transport {
     /// that a member which hangs costs others nothing but their turn.
     pub(super) async fn open<'a>(&'a self, call: &Call<'a>, deadline: Duration) -> Result<Session<'a>, Trouble> {
         let base = endpoint::parse(&call.contact.endpoint, &self.policy).map_err(Trouble::Address)?;
-        let pass = self.gate.enter(&endpoint::host(&base), deadline).await.ok_or(Trouble::Busy)?;
+        let entered = self.gate.enter(call.owner.as_str(), &endpoint::host(&base), deadline).await;
+        let pass = entered.ok_or(Trouble::Busy)?;
+        let address = base.as_str().trim_end_matches('/').to_owned();
+        let deadline = self.tardy.patience(&address, deadline);
         Ok(Session {
             transport: self,
+            address,
             client: if call.contact.verify { &self.verified } else { &self.unverified },
             base,
             credential: call.credential,
@@ -158,6 +173,19 @@ fn verified(base: impl Fn() -> ClientBuilder, options: &PeersOptions) -> Result<
 
 impl Session<'_> {
     pub(super) async fn ask(&self, request: &Request) -> Result<Answer, Trouble> {
+        let answer = self.ask_patiently(request).await;
+        let tardy = &self.transport.tardy;
+        match &answer {
+            Ok(Answer { body: Err(Trouble::Late(_)), .. }) | Err(Trouble::Late(_) | Trouble::NoConnection) => {
+                tardy.note_late(&self.address);
+            }
+            Ok(_) => tardy.note_answer(&self.address),
+            Err(_) => {}
+        }
+        answer
+    }
+
+    async fn ask_patiently(&self, request: &Request) -> Result<Answer, Trouble> {
         let response = match self.send(request).await {
             Err(Trouble::Connection { again: true, .. }) if request.repeatable => {
                 self.deadline.bound(tokio::time::sleep(self.transport.pause())).await?;
@@ -243,8 +271,10 @@ fn classify(error: &reqwest::Error) -> Trouble {
         let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         cause = held.map(|held| held as &(dyn Error + 'static)).or_else(|| error.source());
     }
-    let cause = if error.is_timeout() { "no connection in time".to_owned() } else { innermost(error) };
-    Trouble::Connection { cause, again: false }
+    if error.is_timeout() {
+        return Trouble::NoConnection;
+    }
+    Trouble::Connection { cause: innermost(error), again: false }
 }
 
 fn recognise(error: &(dyn Error + 'static)) -> Option<Trouble> {

@@ -11,6 +11,7 @@ mod http;
 mod look;
 mod options;
 mod resolver;
+mod tardy;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +23,7 @@ use async_trait::async_trait;
 use oscar_api::federation::channel::{ExchangeBody, UndoBody, WithdrawBody};
 use oscar_api::json;
 use oscar_api::service::{encode_for_peer, with_single_port};
-use oscar_engine::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting};
+use oscar_engine::ports::peers::{Call, Exchange, Invitation, PeerError, Peers, Sighting, Undone};
 use oscar_model::federation::expand::{Audience, OPERATION_ANNOTATION};
 use oscar_model::federation::plan::{Act, Found, Step, Undo};
 use oscar_model::federation::record::Credential;
@@ -34,7 +35,7 @@ use reqwest::{Method, StatusCode};
 use answer::{Answer, Confidential};
 use http::{Request, Session, Transport, Trouble};
 use look::Shown;
-pub use options::{PeersError, PeersOptions};
+pub use options::{FOREIGN_DEADLINE, PeersError, PeersOptions};
 
 const SERVICES: &str = "/system/services";
 
@@ -167,27 +168,29 @@ impl Peers for HttpPeers {
         put(&session, call, &former, &owner_of(&shown, call)).await
     }
 
-    async fn undo(&self, call: &Call<'_>, step: &Step, operation: &str) -> Result<(), PeerError> {
+    async fn undo(&self, call: &Call<'_>, step: &Step, operation: &str) -> Result<Undone, PeerError> {
         if let Some(own) = self.own(call) {
             return own.undo(call, step, operation).await;
         }
         let session = self.open(call).await?;
         if call.contact.audience == Audience::Ours {
             let body = UndoBody { operation: operation.to_owned() };
-            return ask_ours(&session, call, "undo", json::to_vec(&body)).await;
+            return ask_ours(&session, call, "undo", json::to_vec(&body)).await.map(|()| Undone::ForGood);
         }
         let Some(shown) =
             present(&session, call).await?.filter(|shown| shown.belongs_to(call) && shown.was_written_by(operation))
         else {
-            return Ok(());
+            // Go OSCAR knows no operations: what arrives after this is taken.
+            return Ok(Undone::Absent);
         };
-        match (step.undo, &step.former) {
+        let undone = match (step.undo, &step.former) {
             (Undo::DeleteCreated, _) => delete(&session, call).await,
             (Undo::RestoreFormer, Some(former)) => put(&session, call, former, &owner_of(&shown, call)).await,
             (Undo::RestoreFormer, None) => {
                 Err(PeerError::Refused("what was there before is not known, so it cannot be put back".to_owned()))
             }
-        }
+        };
+        undone.map(|()| Undone::ForGood)
     }
 
     async fn join(&self, call: &Call<'_>, invitation: &Invitation) -> Result<(), PeerError> {

@@ -11,6 +11,9 @@ use crate::outbound::address::AddressPolicy;
 
 use super::resolver::SystemLookup;
 
+/// How long a change at a foreign manager may take.
+pub const FOREIGN_DEADLINE: Duration = Duration::from_secs(30);
+
 /// Everything the adapter needs to know.
 #[derive(Clone)]
 pub struct PeersOptions {
@@ -28,8 +31,9 @@ pub struct PeersOptions {
     /// The same for a change at a foreign manager: Go OSCAR restarts its store before it answers
     /// a create, and a change that was given up on has to be undone.
     pub foreign_deadline: Duration,
-    /// Calls under way at once, to all managers and to one.
+    /// Calls under way at once: to all managers, for one owner, and for one owner to one machine.
     pub most_calls: usize,
+    pub most_calls_per_owner: usize,
     pub most_calls_per_host: usize,
     /// More bytes of an answer are not read.
     pub longest_answer: usize,
@@ -47,9 +51,10 @@ impl PeersOptions {
             extra_roots: None,
             connect_timeout: Duration::from_secs(3),
             deadline: Duration::from_secs(10),
-            foreign_deadline: Duration::from_secs(30),
-            most_calls: 32,
-            most_calls_per_host: 8,
+            foreign_deadline: FOREIGN_DEADLINE,
+            most_calls: 128,
+            most_calls_per_owner: 48,
+            most_calls_per_host: 32,
             longest_answer: 4 << 20,
             lookup: Arc::new(SystemLookup),
             entropy,

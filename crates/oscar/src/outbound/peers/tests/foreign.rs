@@ -47,7 +47,7 @@ impl World {
         self.peers.withdraw(&self.callee.call(), step, FEDERATION, "op-9").await
     }
 
-    async fn undo(&self, step: &Step, operation: &str) -> Result<(), PeerError> {
+    async fn undo(&self, step: &Step, operation: &str) -> Result<Undone, PeerError> {
         self.peers.undo(&self.callee.call(), step, operation).await
     }
 
@@ -138,11 +138,11 @@ async fn creating_what_exists_is_refused_with_its_reason() {
 async fn an_undone_create_deletes_only_what_that_operation_made() {
     let world = World::new().await;
     let create = mk_step(Act::Create, Some(mk_replica(OPERATION)), None);
-    assert_eq!(world.undo(&create, OPERATION).await, Ok(()), "it never arrived");
+    assert_eq!(world.undo(&create, OPERATION).await, Ok(Undone::Absent), "it may still arrive");
     world.deploy(&create).await.expect("created");
-    assert_eq!(world.undo(&create, "another").await, Ok(()));
+    assert_eq!(world.undo(&create, "another").await, Ok(Undone::Absent));
     assert!(world.there.service("plants").is_some(), "another operation made it");
-    assert_eq!(world.undo(&create, OPERATION).await, Ok(()));
+    assert_eq!(world.undo(&create, OPERATION).await, Ok(Undone::ForGood));
     assert_eq!(world.there.service("plants"), None);
 }
 
@@ -153,9 +153,9 @@ async fn an_adopted_service_is_put_back_as_it_was() {
     let adopt = mk_step(Act::Adopt, Some(mk_replica(OPERATION)), Some(former.clone()));
     assert_eq!(world.deploy(&adopt).await, Ok(()));
     assert_eq!(world.heard(), ["PUT /system/services"]);
-    assert_eq!(world.undo(&adopt, "another").await, Ok(()));
+    assert_eq!(world.undo(&adopt, "another").await, Ok(Undone::Absent));
     assert_eq!(world.annotation("federation-id"), FEDERATION, "another operation wrote it");
-    assert_eq!(world.undo(&adopt, OPERATION).await, Ok(()));
+    assert_eq!(world.undo(&adopt, OPERATION).await, Ok(Undone::ForGood));
     assert_eq!(world.look().await.found, Found::Plain(Box::new(former.clone())));
 
     world.deploy(&adopt).await.expect("adopted");
@@ -194,7 +194,7 @@ async fn nothing_of_another_federation_or_owner_is_touched() {
             assert_eq!(world.withdraw(&mk_step(act, None, own.clone())).await, Ok(()));
         }
         if owner != "alice" {
-            assert_eq!(world.undo(&mk_step(Act::Create, None, None), OPERATION).await, Ok(()));
+            assert_eq!(world.undo(&mk_step(Act::Create, None, None), OPERATION).await, Ok(Undone::Absent));
         }
         assert!(world.heard().iter().all(|heard| heard.starts_with("GET ")));
         assert_eq!(world.there.service("plants").as_ref(), Some(&service));
@@ -209,7 +209,7 @@ async fn who_calls_with_an_account_of_the_cluster_leaves_the_owner_as_he_is() {
     let adopt = mk_step(Act::Adopt, Some(mk_replica(OPERATION)), Some(former.clone()));
     assert_eq!(world.deploy(&adopt).await, Ok(()));
     assert_eq!(owner(&world), "alice");
-    assert_eq!(world.undo(&adopt, OPERATION).await, Ok(()));
+    assert_eq!(world.undo(&adopt, OPERATION).await, Ok(Undone::ForGood));
     assert_eq!(owner(&world), "alice");
     world.deploy(&adopt).await.expect("adopted");
     assert_eq!(world.withdraw(&mk_step(Act::Delete, None, None)).await, Ok(()));
@@ -240,7 +240,8 @@ async fn a_refused_credential_is_told_from_a_refused_change() {
     let refused = Err(PeerError::Credentials("it answered 401".to_owned()));
     assert_eq!(world.deploy(&mk_step(Act::Create, Some(mk_replica(OPERATION)), None)).await, refused);
     assert_eq!(world.withdraw(&mk_step(Act::Delete, None, None)).await, refused);
-    assert_eq!(world.undo(&mk_step(Act::Adopt, None, Some(former)), OPERATION).await, refused);
+    let undone = world.undo(&mk_step(Act::Adopt, None, Some(former)), OPERATION).await;
+    assert_eq!(undone.map(drop), refused);
     world.callee.credential = Credential::Bearer("bob-token".into());
     world.callee.owner = Owner::User(oscar_model::identity::Subject::parse("bob").expect("a subject"));
     assert_eq!(world.look().await.found, Found::SomebodyElses);

@@ -182,3 +182,19 @@ async fn what_is_there_is_told_from_whose_it_is() {
     assert_eq!(origination(look("200 OK", &adopted, &annotated(FEDERATION)).await), Some(Origination::Adopted));
     assert_eq!(origination(look("200 OK", OURS, &annotated(FEDERATION)).await), Some(Origination::Created));
 }
+
+#[tokio::test]
+async fn who_hangs_is_waited_for_once() {
+    let raw = Raw::start(Conduct::Hang).await;
+    let peers = mk_hasty();
+    let first = look_at(&raw, &peers).await;
+    assert!(unreachable_because(&first).contains("within 0.3 s"), "{first:?}");
+    for _ in 0..2 {
+        let again = deploy_to(&raw, &peers).await;
+        let Err(PeerError::Unreachable(sentence)) = again else { panic!("{again:?}") };
+        assert!(sentence.contains("within 0.06 s"), "{sentence}");
+    }
+    let elsewhere = Raw::start(Conduct::Hang).await;
+    let other = look_at(&elsewhere, &peers).await;
+    assert!(unreachable_because(&other).contains("within 0.3 s"), "{other:?}");
+}

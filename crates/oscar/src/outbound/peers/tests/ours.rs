@@ -126,7 +126,7 @@ async fn our_kind_takes_back_by_itself() {
     let (peers, call) = (mk_peers(), callee.call());
     let step = mk_step(Act::Delete, None, None);
     assert_eq!(peers.withdraw(&call, &step, FEDERATION, OPERATION).await, Ok(()));
-    assert_eq!(peers.undo(&call, &step, OPERATION).await, Ok(()));
+    assert_eq!(peers.undo(&call, &step, OPERATION).await, Ok(Undone::ForGood));
     let heard: Vec<_> = raw.requests().iter().map(|request| taken_apart(request)).collect();
     let bearer = "Bearer alice-token".to_owned();
     let withdraw = json!({"federation_id": FEDERATION, "operation": OPERATION, "time": 7, "delete": true});
@@ -139,7 +139,7 @@ async fn our_kind_takes_back_by_itself() {
 async fn what_never_arrived_needs_no_undo_but_only_the_manager_can_say_so() {
     let step = mk_step(Act::Create, None, None);
     let (_raw, callee) = one(Conduct::answer("404 Not Found", OURS, "there is no such service")).await;
-    assert_eq!(mk_peers().undo(&callee.call(), &step, OPERATION).await, Ok(()));
+    assert_eq!(mk_peers().undo(&callee.call(), &step, OPERATION).await, Ok(Undone::ForGood));
     assert_eq!(mk_peers().withdraw(&callee.call(), &step, FEDERATION, OPERATION).await, Ok(()));
     for status in ["404 Not Found", "200 OK", "204 No Content"] {
         let (_raw, callee) = one(Conduct::answer(status, "", "")).await;
@@ -195,9 +195,9 @@ impl Peers for Own {
         Ok(())
     }
 
-    async fn undo(&self, _: &Call<'_>, _: &Step, _: &str) -> Result<(), PeerError> {
+    async fn undo(&self, _: &Call<'_>, _: &Step, _: &str) -> Result<Undone, PeerError> {
         self.note("undo");
-        Ok(())
+        Ok(Undone::ForGood)
     }
 
     async fn join(&self, _: &Call<'_>, _: &Invitation) -> Result<(), PeerError> {
@@ -228,7 +228,7 @@ async fn calls_to_this_manager_do_not_leave_it() {
     peers.look(&call, FEDERATION).await;
     assert_eq!(peers.deploy(&call, &step, &mk_token()).await, Ok(()));
     assert_eq!(peers.withdraw(&call, &step, FEDERATION, OPERATION).await, Ok(()));
-    assert_eq!(peers.undo(&call, &step, OPERATION).await, Ok(()));
+    assert_eq!(peers.undo(&call, &step, OPERATION).await, Ok(Undone::ForGood));
     assert_eq!(peers.join(&call, &mk_invitation()).await, Ok(()));
     assert_eq!(peers.sync(&call, &mk_exchange("0a")).await, Ok(mk_exchange("0a")));
     assert_eq!(*own.0.lock().expect("not poisoned"), ["look", "look", "deploy", "withdraw", "undo", "join", "sync"]);

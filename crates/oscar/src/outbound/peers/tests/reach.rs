@@ -206,7 +206,7 @@ async fn a_machine_that_hangs_takes_nobody_elses_turn() {
     let works = Raw::start(mk_missing()).await;
     let options = PeersOptions { most_calls: 2, most_calls_per_host: 1, ..mk_options() };
     let peers = HttpPeers::new(options).expect("options that work");
-    let (stuck, fine) = (hangs.url(), works.url());
+    let (stuck, fine) = (hangs.url(), works.url().replace("127.0.0.1", "localhost"));
     tokio::select! {
         _ = futures::future::join_all([look(&peers, &stuck), look(&peers, &stuck), look(&peers, &stuck)]) => {
             panic!("it hangs")
