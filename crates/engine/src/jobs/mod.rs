@@ -8,6 +8,7 @@ mod cancel;
 mod dispatch;
 mod finish;
 mod invoke;
+mod lent;
 mod shares;
 mod submit;
 mod view;
@@ -19,6 +20,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use oscar_model::job::admission::{Queue, ServiceLimit, Waiting};
 use oscar_model::job::{Event, Job, JobName, Millis, Need};
 use oscar_model::service::Definition;
+use oscar_model::service::storage::StorageProviders;
 use tokio::sync::{Notify, oneshot};
 
 use crate::ports::StoreError;
@@ -64,6 +66,8 @@ pub struct JobPolicy {
     pub store_verify: bool,
     /// The administrator's key of that store.
     pub root_access_key: String,
+    /// The operator's other stores: an attempt is told of those that its service names.
+    pub providers: StorageProviders,
 }
 
 impl Default for JobPolicy {
@@ -78,6 +82,7 @@ impl Default for JobPolicy {
             store_region: String::new(),
             store_verify: true,
             root_access_key: String::new(),
+            providers: StorageProviders::new(),
         }
     }
 }
