@@ -126,6 +126,9 @@ async fn answer(
 ) -> Result<Response, Refused> {
     let shown = app.manager.federation(principal, name).await?;
     let mut body = view_body(app, &shown, spelled);
+    if matches!(principal, Principal::ServiceToken(_)) {
+        body = body.without_credentials();
+    }
     body.warnings = troubles.iter().map(ToString::to_string).collect();
     Ok(json_answer(StatusCode::OK, &body))
 }
