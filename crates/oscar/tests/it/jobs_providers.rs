@@ -29,20 +29,20 @@ async fn what_a_job_makes_arrives_in_the_store_that_the_operator_named() {
     let scene = Scene::start(&[("OSCAR_CONFIG", file.to_str().expect("text"))]);
     let service = json!({
         "name": "plants", "image": "none", "cpu": "0.1", "memory": "64Mi",
-        "script": "cat \"$INPUT_FILE_PATH\" > \"$TMP_OUTPUT_DIR/$1out.txt\"\ncat \"$INPUT_FILE_PATH\"\n",
+        "script": "cat \"$INPUT_FILE_PATH\" > \"$TMP_OUTPUT_DIR/out.txt\"\ncat \"$INPUT_FILE_PATH\"\n",
         "output": [{"storage_provider": "minio.shared", "path": "harvest/out"}],
     });
     assert_eq!(scene.manager.create(&service).await, 201, "{}", scene.manager.log());
 
-    let job = scene.submit("plants", "ripe").await;
+    let job = scene.submit("plants", "ripe plums!").await;
     let story = scene.ended("plants", &job).await;
     assert_eq!(story["state"], "succeeded", "{story:#}\n{}", scene.log("plants", &job).await);
-    assert_eq!(elsewhere.download("harvest", "out/out.txt").await.as_deref(), Some(&b"ripe"[..]));
+    assert_eq!(elsewhere.download("harvest", "out/out.txt").await.as_deref(), Some(&b"ripe plums!"[..]));
 
-    let run = scene.manager.as_admin(Method::POST, "/run/plants").body("sweet").send().await.expect("an answer");
+    let run = scene.manager.as_admin(Method::POST, "/run/plants").body("sweet plums!").send().await.expect("an answer");
     let (status, text) = (run.status(), run.text().await.unwrap_or_default());
     assert_eq!(status, 200, "{text}");
-    assert_eq!(elsewhere.download("harvest", "out/out.txt").await.as_deref(), Some(&b"sweet"[..]));
+    assert_eq!(elsewhere.download("harvest", "out/out.txt").await.as_deref(), Some(&b"sweet plums!"[..]));
 
     let shown = scene.manager.read("plants").await;
     assert_eq!(shown["storage_providers"]["minio"]["shared"], Value::Null, "{shown:#}");
