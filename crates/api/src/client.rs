@@ -12,6 +12,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode, header};
 use serde_json::Value;
 
 use crate::problem::{PROBLEM_JSON, Problem};
+use crate::service::UNREADABLE_HEADER;
 
 pub use federation::MembersChange;
 pub use jobs::{Log, LogWish, RunAnswer};
@@ -69,6 +70,15 @@ pub struct Tagged {
     pub revision: Option<String>,
 }
 
+/// Every service that one may see.
+#[derive(Debug, Clone, Default)]
+pub struct Services {
+    pub list: Vec<Value>,
+    /// Names of those whose stored definition the manager cannot read; only the administrator
+    /// is told.
+    pub unreadable: Vec<String>,
+}
+
 /// The largest answer that is read: a list of ten thousand services fits.
 const MOST_BYTES: usize = 64 << 20;
 
@@ -120,8 +130,15 @@ impl Client {
         Ok(Tagged { value: self.json(response).await?, revision })
     }
 
-    pub async fn services(&self) -> Result<Vec<Value>, ClientError> {
-        self.list("/system/services").await
+    pub async fn services(&self) -> Result<Services, ClientError> {
+        let response = self.send(Method::GET, "/system/services", None, &[]).await?;
+        let header = response.headers().get(UNREADABLE_HEADER).and_then(|value| value.to_str().ok());
+        let names = header.unwrap_or_default().split(',').map(|name| name.trim().to_owned());
+        let unreadable = names.filter(|name| !name.is_empty()).collect();
+        match self.json(response).await? {
+            Value::Array(list) => Ok(Services { list, unreadable }),
+            _ => Err(self.not_oscar(&"a list was expected")),
+        }
     }
 
     async fn list(&self, path: &str) -> Result<Vec<Value>, ClientError> {

@@ -77,9 +77,12 @@ fn guests_see_no_credentials() {
         );
     }
     assert!(shown.contains(r#""token":"""#));
+    assert!(!shown.contains("planted-kserve") && shown.contains(r#""storage_uri":"s3://models/m""#), "{shown}");
+    assert!(shown.contains(r#""env":{"K":""}"#), "that there is one is no secret: {shown}");
     let owner = String::from_utf8(json::to_vec(&encode(&service, View::Owner))).expect("UTF-8");
     assert!(owner.contains("planted-s3-secret") && !owner.contains("planted-cluster-password"));
     assert!(!owner.contains("planted-env-secret"));
+    assert!(owner.contains("planted-kserve-query") && owner.contains("planted-kserve-env"));
 }
 
 #[test]

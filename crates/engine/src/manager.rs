@@ -75,6 +75,9 @@ pub struct Policy {
     pub groups: Vec<String>,
     /// Users who see what otherwise only the administrator sees of the cluster's state.
     pub admins: Vec<Subject>,
+    /// Names of keys of the object store that are nobody's. A user is known there by his
+    /// subject, so that nobody may have one of these for it.
+    pub taken_subjects: Vec<String>,
 }
 
 /// The object store that belongs to the cluster.
@@ -135,6 +138,11 @@ impl Manager {
         let owner = Owner::User(user.subject.clone());
         self.onboarding.home(&owner, &user.name).await?;
         Ok(())
+    }
+
+    /// Whether nobody may sign in under that subject.
+    pub fn is_taken(&self, subject: &Subject) -> bool {
+        self.policy.taken_subjects.iter().any(|taken| taken == subject.as_str())
     }
 
     /// One service, if the caller may see it.

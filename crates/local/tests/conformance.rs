@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use oscar_engine::testing::{conformance, conformance_federation};
-use oscar_local::{LocalStore, Options};
+use oscar_engine::testing::{conformance, conformance_cluster, conformance_federation};
+use oscar_local::{ClusterOptions, LocalCluster, LocalStore, Options};
 
 fn mk_store() -> (tempfile::TempDir, Arc<LocalStore>) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -49,4 +49,16 @@ async fn what_federations_need_conforms_on_several_threads() {
     conformance_federation::journal(store.journal(), "c-").await;
     conformance_federation::vault(store.vault(), &*store, "c-").await;
     conformance_federation::audit(store.audit(), "c-").await;
+}
+
+#[tokio::test]
+async fn this_machine_conforms() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, deployment) = (folder.path().to_owned(), "oscar".to_owned());
+    for cores in [None, Some(500)] {
+        let options =
+            ClusterOptions { cores, data: data.clone(), deployment: deployment.clone(), ..Default::default() };
+        let cluster = LocalCluster::new(options, std::time::SystemTime::UNIX_EPOCH);
+        conformance_cluster::cluster(&cluster).await;
+    }
 }

@@ -40,7 +40,8 @@ impl Faults {
     }
 
     /// The last one says that there are more than are told.
-    fn add(&mut self, fault: Fault) {
+    fn add(&mut self, mut fault: Fault) {
+        fault.found = without_userinfo(&fault.found);
         match self.0.len().cmp(&Self::MOST) {
             std::cmp::Ordering::Less => self.0.push(fault),
             std::cmp::Ordering::Equal => self.0.push(Fault {
@@ -96,8 +97,29 @@ pub fn join(prefix: &str, rest: &str) -> String {
     }
 }
 
-/// A value as it is quoted in a fault: cut at 60 characters, control characters escaped.
+/// The same text without the user names and passwords of addresses in it.
+pub fn without_userinfo(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (scheme, address) = rest.split_at(at + 3);
+        shown.push_str(scheme);
+        // A password that was not escaped may have a slash in it, so that the whole word counts.
+        let end = address.find(|c: char| c.is_whitespace() || c == '"').unwrap_or(address.len());
+        let hidden = address[..end].rfind('@').unwrap_or(0);
+        if hidden > 0 {
+            shown.push('…');
+        }
+        shown.push_str(&address[hidden..end]);
+        rest = &address[end..];
+    }
+    shown + rest
+}
+
+/// A value as it is quoted in a fault: without the password of an address, cut at 60
+/// characters, control characters escaped.
 pub fn quoted(value: &str) -> String {
+    let value = without_userinfo(value);
     let cut: String = value.chars().take(60).flat_map(char::escape_debug).collect();
     if value.chars().count() > 60 { format!("\"{cut}…\"") } else { format!("\"{cut}\"") }
 }
@@ -111,6 +133,24 @@ mod tests {
         let mut faults = Faults::default();
         faults.push("input[1].path", quoted(""), "a bucket and a folder");
         assert_eq!(faults.to_string(), "input[1].path: found \"\", expected a bucket and a folder");
+    }
+
+    #[test]
+    fn the_password_of_an_address_is_not_quoted() {
+        for (given, shown) in [
+            ("http://u:pw@x/y", "\"http://…@x/y\""),
+            ("http://u:p/w@x", "\"http://…@x\""),
+            ("see ftp://u@x and https://a:b@c", "\"see ftp://…@x and https://…@c\""),
+            ("https://x/y", "\"https://x/y\""),
+            ("someone@egi.eu", "\"someone@egi.eu\""),
+        ] {
+            assert_eq!(quoted(given), shown);
+            let mut faults = Faults::default();
+            faults.push("url", given, "another");
+            assert_eq!(format!("\"{}\"", faults.0[0].found), shown);
+        }
+        let long = format!("https://user:{}@x", "p".repeat(100));
+        assert_eq!(quoted(&long), "\"https://…@x\"");
     }
 
     #[test]

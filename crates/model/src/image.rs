@@ -1,13 +1,18 @@
 //! Which container images a cluster lets its users run.
 
-/// Whether `image` comes from one of the allowed repositories. None listed allows all.
+/// What stands for an image where a script needs none: on managers that run scripts without
+/// containers. Where containers are used nothing of that name runs.
+pub const NO_IMAGE: &str = "none";
+
+/// Whether `image` comes from one of the allowed repositories. None listed allows all, and
+/// [`NO_IMAGE`] comes from nowhere.
 ///
 /// An entry allows itself and everything below it: `ghcr.io/grycap` allows
 /// `ghcr.io/grycap/cowsay:1` but neither `ghcr.io/grycapx/a` nor `evil.io/ghcr.io/grycap/a`.
 pub fn is_allowed(image: &str, repositories: &[String]) -> bool {
     let entries =
         || repositories.iter().map(|entry| entry.trim().trim_end_matches('/')).filter(|entry| !entry.is_empty());
-    if entries().next().is_none() {
+    if image == NO_IMAGE || entries().next().is_none() {
         return true;
     }
     let image = full_name(image);
@@ -71,6 +76,8 @@ mod tests {
         for bad in ["localhost:5001/a", "registry.example.org/team/a", "registry.example.org:84430/a", "busybox:1"] {
             assert!(!is_allowed(bad, &registries), "{bad}");
         }
+        assert!(is_allowed(NO_IMAGE, &registries), "it names no image");
+        assert!(!is_allowed("none:1", &registries) && !is_allowed("docker.io/library/none", &registries));
         assert!(is_allowed("anything", &[]));
         assert!(is_allowed("anything", &[String::new()]));
     }

@@ -96,7 +96,7 @@ pub fn run_config(command: &ConfigCommand, json: bool) -> ExitCode {
         }
     }
     match (faults.is_empty(), json) {
-        (true, _) => ExitCode::SUCCESS,
+        (true, _) => cli::end(),
         (false, true) => ExitCode::FAILURE,
         (false, false) => fail(&ConfigError(faults), "a manager does not start before these are corrected"),
     }
@@ -277,7 +277,7 @@ fn admin_password(settings: &Effective, password: &Password) -> Result<Secret, S
             Err(io_error("OSCAR_PASSWORD is not set", std::io::Error::other("it is required on Kubernetes")))
         }
         Password::Kept(path) => {
-            let text = std::fs::read_to_string(path).map_err(|cause| fail(path, cause))?;
+            let text = read_private(path).map_err(|cause| fail(path, cause))?;
             Ok(Secret::new(text.trim()))
         }
         Password::ToBeMade(path) => {
@@ -286,6 +286,18 @@ fn admin_password(settings: &Effective, password: &Password) -> Result<Secret, S
             Ok(Secret::new(made))
         }
     }
+}
+
+/// A secret that others could read is used all the same, because somebody relies on it; but its
+/// rights are narrowed, and the operator is told.
+pub(crate) fn read_private(path: &Path) -> std::io::Result<String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let text = std::fs::read_to_string(path)?;
+    if std::fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        tracing::warn!(?path, "a secret was readable by others; its rights were narrowed");
+    }
+    Ok(text)
 }
 
 /// Written beside and renamed, so that a crash leaves no half of it.

@@ -1,5 +1,7 @@
 //! The program as its users know it: what it prints, what it changes, how it ends.
 
+#[path = "cli/ends.rs"]
+mod ends;
 #[path = "cli/examples.rs"]
 mod examples;
 #[path = "cli/federation.rs"]
@@ -59,7 +61,7 @@ fn the_password_goes_to_nobody_who_took_the_port_of_a_dead_manager() {
     assert!(home.data().join("url").exists());
     let taken = TcpListener::bind(address).expect("the port is free again");
     taken.set_nonblocking(true).expect("set");
-    home.run(&["status"]).ends(2).says("no manager runs on this machine");
+    home.run(&["status"]).ends(3).says("the manager of this machine does not run");
     home.run(&["doctor"]).ends(0).says("no manager is running");
     assert_eq!(taken.accept().expect_err("nobody called").kind(), ErrorKind::WouldBlock);
 }
@@ -250,7 +252,9 @@ fn clusters_are_kept_for_their_owner_only() {
     add("main", &url, &password).ends(0).says("OSCAR v").says("it is the default").never_says(&password);
     let mode = fs::metadata(home.clusters_file()).expect("written").permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
-    add("wrong", &url, "not-it").ends(0).says("warning: the manager answers, but it refuses these credentials");
+    add("wrong", &url, "not-it").ends(4);
+    let unchecked = ["cluster", "add", "wrong", &url, "--password-stdin", "--no-check"];
+    home.run_with(&unchecked, &[], "not-it").ends(0);
     add("gone", "http://127.0.0.1:1", "x").ends(0).says("warning: cannot reach");
     home.run(&["cluster", "list"]).ends(0).says("*  main").never_says(&password);
     home.run(&["cluster", "list", "--json"]).ends(0).never_says(&password);

@@ -37,4 +37,4 @@ pub use content::ContentStream;
 pub use error::OpenError;
 pub use options::Options;
 pub use s3::{Endpoint, Peer};
-pub use store::{Stat, Store, Totals, Usage};
+pub use store::{MANAGER_KEY, Stat, Store, Totals, Usage};

@@ -38,7 +38,7 @@ const DATABASE: &str = "objects.db";
 const LOCK: &str = "objects.lock";
 const DATA: &str = "data";
 /// The key that signs addresses. Nobody is told its secret.
-pub(crate) const MANAGER_KEY: &str = "oscar-manager";
+pub const MANAGER_KEY: &str = "oscar-manager";
 /// Uploads in parts that nobody finished, and notes about moves, are kept this long.
 const LEFTOVERS: Duration = Duration::from_hours(7 * 24);
 

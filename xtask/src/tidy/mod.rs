@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: what the compiler cannot check. Each check looks at the files and
 //! returns findings; none changes anything.
 
+mod deny;
 mod edges;
 mod error_pages;
 mod generated;
@@ -28,8 +29,9 @@ pub(crate) enum Verdict {
 
 type Check = fn(&Path) -> Verdict;
 
-const CHECKS: [(&str, Check); 7] = [
+const CHECKS: [(&str, Check); 8] = [
     ("dependencies follow the architecture", edges::check),
+    ("dependencies are licensed and of one TLS stack", deny::check),
     ("every error code has a page", error_pages::check),
     ("links in documents resolve", links::check),
     ("generated files are fresh", generated::check),

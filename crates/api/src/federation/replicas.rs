@@ -10,8 +10,10 @@ use oscar_model::federation::{Delegation, Member, Target};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::service::{DelegationBody, ReplicaBody, clusters, delegation_body, member, providers, replica_body};
-use crate::tree::{Fields, Node, Reader};
+use crate::service::{
+    DelegationBody, ReplicaBody, clusters, delegation_body, hide_credentials, members, providers, replica_body,
+};
+use crate::tree::{Node, Reader};
 
 /// Which of the two names was used: the list is answered under that one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +73,19 @@ pub struct OperationBody {
     pub begun: u64,
     /// As `<cluster>/<service>`.
     pub members: Vec<String>,
+}
+
+impl ViewBody {
+    /// For whoever holds the token of the service and is not its owner.
+    #[must_use]
+    pub fn without_credentials(mut self) -> Self {
+        for list in [&mut self.members, &mut self.replicas] {
+            if let Listed::Present(Some(members)) = list {
+                members.iter_mut().for_each(hide_credentials);
+            }
+        }
+        self
+    }
 }
 
 /// A list that is `null` when it is empty, and absent under the name that was not asked for.
@@ -263,8 +278,8 @@ pub fn read(node: &Node) -> Result<Request, Faults> {
         let fields = reader.fields("");
         let key = if fields.get("members").is_some() { "members" } else { "replicas" };
         let request = Request {
-            members: list(&fields, key),
-            update: list(&fields, "update"),
+            members: members(&fields, key),
+            update: members(&fields, "update"),
             duty: fields.word("duty", "active, paused or draining", parse_duty),
             edit: Edit {
                 delete: fields.flag("delete"),
@@ -284,11 +299,6 @@ pub fn read(node: &Node) -> Result<Request, Faults> {
         request
     };
     reader.into_faults().into_result(request)
-}
-
-fn list(fields: &Fields<'_>, key: &str) -> Vec<Member> {
-    let items = fields.items(key).into_iter();
-    items.filter_map(|(node, path)| member(&fields.reader().fields_of(node, &path))).collect()
 }
 
 impl Request {

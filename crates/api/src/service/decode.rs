@@ -89,7 +89,7 @@ pub fn read(node: &Node, path: &str, mode: Mode) -> (Draft, Faults) {
         clusters: decode_parts::clusters(&fields),
         interlink_node_name: fields.text("interlink_node_name"),
         visibility: visibility(&fields, strict),
-        allowed_users: allowed_users(&fields),
+        allowed_users: allowed_users(&fields, strict),
         isolation: isolation(&fields, strict),
         mount: decode_parts::mount(&fields.fields("mount"), strict),
         volume: decode_parts::volume(&fields.fields("volume"), fields.get("volume").is_some(), strict),
@@ -101,6 +101,7 @@ pub fn read(node: &Node, path: &str, mode: Mode) -> (Draft, Faults) {
     definition.kserve = fields.get("kserve").and_then(|_| decode_parts::kserve(&fields.fields("kserve"), strict));
     if strict {
         check_texts(&fields, &definition);
+        check_environment(&fields, &definition.environment);
         check_clusters(&fields, &definition);
         definition.normalise_paths();
         check_buckets(&fields, &definition);
@@ -166,8 +167,15 @@ fn isolation(fields: &Fields<'_>, strict: bool) -> Isolation {
     }
 }
 
-fn allowed_users(fields: &Fields<'_>) -> Vec<String> {
-    let trimmed = fields.texts("allowed_users").into_iter().map(|user| user.trim().to_owned());
+/// Blank entries mean nobody; the others are numbered as the user does.
+fn allowed_users(fields: &Fields<'_>, strict: bool) -> Vec<String> {
+    let texts = fields.texts("allowed_users");
+    for (index, user) in texts.iter().map(|user| user.trim()).enumerate().filter(|_| strict) {
+        if user.len() > 255 || user.contains(char::is_control) {
+            fields.fault(&format!("allowed_users[{index}]"), quoted(user), "the subject of a user");
+        }
+    }
+    let trimmed = texts.into_iter().map(|user| user.trim().to_owned());
     trimmed.filter(|user| !user.is_empty()).collect()
 }
 
@@ -222,31 +230,9 @@ fn check_texts(fields: &Fields<'_>, definition: &Definition) {
         &definition.vo,
         "at most 255 printable characters",
     );
-    for (index, user) in definition.allowed_users.iter().enumerate() {
-        check(
-            &format!("allowed_users[{index}]"),
-            user.len() <= 255 && !user.contains(char::is_control),
-            user,
-            "the subject of a user",
-        );
-    }
     for (index, name) in definition.image_pull_secrets.iter().enumerate() {
         let fits = name.len() <= 253 && name.split('.').all(is_dns_label);
         check(&format!("image_pull_secrets[{index}]"), fits, name, "the name of a Kubernetes Secret");
-    }
-    let variables = [
-        ("variables", definition.environment.variables.keys().collect::<Vec<_>>()),
-        ("secrets", definition.environment.secrets.keys().collect()),
-    ];
-    for (part, names) in variables {
-        for name in names {
-            check(
-                &format!("environment.{part}.{name}"),
-                is_variable_name(name),
-                name,
-                "a name of letters, digits, `_`, `-` and `.`, not beginning with a digit",
-            );
-        }
     }
     for (name, value) in &definition.labels {
         check(&format!("labels.{name}"), is_label_key(name), name, "a Kubernetes label key");
@@ -259,5 +245,38 @@ fn check_texts(fields: &Fields<'_>, definition: &Definition) {
     }
     for name in definition.annotations.keys() {
         check(&format!("annotations.{name}"), is_label_key(name), name, "a Kubernetes annotation key");
+    }
+}
+
+/// Linux starts no program with a longer `NAME=value`, its ending included.
+const MOST_VARIABLE: usize = 128 << 10;
+
+/// Nor one with much more than this altogether.
+const MOST_ENVIRONMENT: usize = 1 << 20;
+
+/// What no process could be given. Values may be secrets: none is quoted.
+fn check_environment(fields: &Fields<'_>, environment: &Environment) {
+    let variables = environment.variables.iter().map(|(name, value)| ("variables", name, value.as_str()));
+    let secrets = environment.secrets.iter().map(|(name, value)| ("secrets", name, value.expose()));
+    let mut altogether = 0;
+    for (part, name, value) in variables.chain(secrets) {
+        let path = format!("environment.{part}.{name}");
+        if fields.reader().has_fault_at(&fields.path(&path)) {
+            continue;
+        }
+        altogether += name.len() + value.len() + 2;
+        let most = MOST_VARIABLE.saturating_sub(name.len() + 2);
+        if !is_variable_name(name) {
+            let rule = "a name of letters, digits, `_`, `-` and `.`, not beginning with a digit";
+            fields.fault(&path, quoted(name), rule);
+        } else if value.contains('\0') {
+            fields.fault(&path, "a NUL character", "text without one: no process can be given it");
+        } else if value.len() > most {
+            let rule = format!("at most {most}: no process can be given more");
+            fields.fault(&path, format!("{} bytes", value.len()), rule);
+        }
+    }
+    if altogether > MOST_ENVIRONMENT {
+        fields.fault("environment", format!("{altogether} bytes"), "at most 1 MiB of variables and secrets");
     }
 }

@@ -19,10 +19,11 @@ use oscar_model::service::{Cluster, DEFAULT_CPU, DEFAULT_MEMORY};
 
 use crate::tree::{Fields, Node, Value};
 
-/// Inputs or outputs; `place` is given when the rules of that place apply.
+/// Inputs or outputs; `place` is given when the rules of that place apply. What cannot be read
+/// keeps its place, so that later checks number the others as the user does.
 pub(super) fn storage_list(fields: &Fields<'_>, key: &str, place: Option<Place>) -> Vec<StorageIo> {
     let items = fields.items(key).into_iter();
-    items.filter_map(|(node, path)| storage_io(&fields.reader().fields_of(node, &path), &path, place)).collect()
+    items.map(|(node, path)| storage_io(&fields.reader().fields_of(node, &path), &path, place)).collect()
 }
 
 pub(super) fn mount(fields: &Fields<'_>, strict: bool) -> Option<StorageIo> {
@@ -32,19 +33,19 @@ pub(super) fn mount(fields: &Fields<'_>, strict: bool) -> Option<StorageIo> {
         let _ = (fields.texts("suffix"), fields.texts("prefix"), fields.text("options"));
         return None;
     }
-    storage_io(fields, &fields.path(""), strict.then_some(Place::Mount))
+    Some(storage_io(fields, &fields.path(""), strict.then_some(Place::Mount)))
 }
 
-fn storage_io(fields: &Fields<'_>, path: &str, place: Option<Place>) -> Option<StorageIo> {
+fn storage_io(fields: &Fields<'_>, path: &str, place: Option<Place>) -> StorageIo {
     let provider_text = fields.text("storage_provider");
     let provider = ProviderRef::parse(&provider_text);
     if provider.is_none() {
         fields.fault("storage_provider", quoted(&provider_text), PROVIDER_RULE);
     }
-    let known = provider.is_some();
     let io = StorageIo {
         provider_text,
-        // Stands in where none could be read, so that the rest is checked too.
+        // Stands in where none could be read, so that the rest is checked too; it never leaves,
+        // because a fault was recorded.
         provider: provider
             .unwrap_or(ProviderRef { kind: ProviderKind::Webdav, id: ProviderRef::DEFAULT_ID.to_owned() }),
         path: fields.text("path"),
@@ -55,7 +56,7 @@ fn storage_io(fields: &Fields<'_>, path: &str, place: Option<Place>) -> Option<S
     if let Some(place) = place {
         fields.reader().absorb(path, io.check(place));
     }
-    known.then_some(io)
+    io
 }
 
 pub(super) fn expose(fields: &Fields<'_>, strict: bool) -> Expose {
@@ -212,13 +213,12 @@ pub(super) fn federation(fields: &Fields<'_>, name: &ServiceName) -> Federation 
     let group_id = fields.text("group_id");
     // Later documents say `members`, earlier ones `replicas`.
     let key = if fields.get("members").is_some() { "members" } else { "replicas" };
-    let items = fields.items(key).into_iter();
     Federation {
         group_id: if group_id.is_empty() { name.to_string() } else { group_id },
         topology: fields.word("topology", Topology::RULE, Topology::parse),
         delegation: delegation(fields),
         rescheduler_threshold: fields.count("rescheduler_threshold", 30 * 24 * 3600),
-        members: items.filter_map(|(node, path)| member(&fields.reader().fields_of(node, &path))).collect(),
+        members: members(fields, key),
         local: fields.word("local", LocalShare::RULE, LocalShare::parse),
         on_unknown: fields.word("on_unknown", OnUnknown::RULE, OnUnknown::parse),
         share_refresh_token: fields.flag("share_refresh_token"),
@@ -255,28 +255,38 @@ fn weight(node: &Node) -> Option<u32> {
     u32::try_from(thousandths).ok().filter(|weight| exact && *weight <= 1_000_000_000)
 }
 
-pub(crate) fn member(fields: &Fields<'_>) -> Option<Member> {
+/// What cannot be read keeps its place, as in a list of inputs.
+pub(crate) fn members(fields: &Fields<'_>, key: &str) -> Vec<Member> {
+    let items = fields.items(key).into_iter().enumerate();
+    items.map(|(index, (node, path))| member(&fields.reader().fields_of(node, &path), index)).collect()
+}
+
+/// Where something cannot be read, a fault is recorded and something with no fault of its own
+/// stands in; it never leaves.
+fn member(fields: &Fields<'_>, index: usize) -> Member {
     let kind = fields.text("type").to_ascii_lowercase();
     let target = match kind.as_str() {
         "endpoint" => Target::Endpoint { url: fields.text("url") },
         "oscar" | "" => {
             let text = fields.text("service_name");
-            let Some(service_name) = ServiceName::parse(&text) else {
+            let service_name = ServiceName::parse(&text);
+            if service_name.is_none() {
                 fields.fault("service_name", quoted(&text), SERVICE_NAME_RULE);
-                return None;
-            };
+            }
+            let service_name = service_name.or_else(|| ServiceName::parse(&format!("unnamed-{index}")));
+            let service_name = service_name.expect("the stand-in is a valid name");
             let parent = Some(fields.text("parent")).filter(|parent| !parent.is_empty());
             Target::Oscar { cluster_id: fields.text("cluster_id"), service_name, parent }
         }
         other => {
             fields.fault("type", quoted(other), "oscar or endpoint");
-            return None;
+            Target::Endpoint { url: format!("https://unreadable-{index}.invalid") }
         }
     };
-    Some(Member {
+    Member {
         target,
         priority: fields.count("priority", 1_000_000),
         ssl_verify: fields.flag_or("ssl_verify", true),
         headers: fields.text_map("headers"),
-    })
+    }
 }

@@ -1,6 +1,7 @@
 //! From a service to its JSON.
 
 use oscar_model::access::View;
+use oscar_model::fault::without_userinfo;
 use oscar_model::federation::{Delegation, Federation, LocalShare, Member, OnUnknown, Target};
 use oscar_model::quantity::Quantity;
 use oscar_model::service::expose::Expose;
@@ -37,14 +38,30 @@ pub fn encode(service: &Service, view: View) -> ServiceBody<'_> {
         if let Some(federation) = &mut body.federation {
             // Headers and queries may carry a key of the owner's.
             for member in &mut federation.members {
-                member.headers = None;
-                if let Some(at) = member.url.find(['?', '#']) {
-                    member.url.truncate(at);
-                }
+                hide_credentials(member);
             }
+        }
+        if let Some(kserve) = &mut body.kserve {
+            // Model servers get their keys this way.
+            kserve.env.values_mut().for_each(String::clear);
+            cut_query(&mut kserve.storage_uri);
+            kserve.storage_uri = without_userinfo(&kserve.storage_uri);
         }
     }
     body
+}
+
+/// What of a member may let somebody in.
+pub fn hide_credentials(member: &mut ReplicaBody) {
+    member.headers = None;
+    cut_query(&mut member.url);
+}
+
+/// Queries carry keys and signatures.
+fn cut_query(url: &mut String) {
+    if let Some(at) = url.find(['?', '#']) {
+        url.truncate(at);
+    }
 }
 
 /// The keys of the cluster's own store are shown to nobody. Older managers stored them in

@@ -11,10 +11,13 @@ mod request_parts;
 
 pub use bodies::{DelegationBody, DeploymentSummary, ReplicaBody, ServiceBody};
 pub use decode::{Draft, Mode, decode, read};
-pub(crate) use decode_parts::member;
+pub(crate) use decode_parts::members;
 pub use decode_parts::{clusters, providers};
-pub use encode::encode;
 pub(crate) use encode::full;
 pub(crate) use encode::{delegation_body, replica_body};
+pub use encode::{encode, hide_credentials};
 pub use encode_peer::{encode_for_peer, with_single_port};
 pub use request::{DefinitionFile, ServiceRequest};
+
+/// In lists for the administrator: names of services whose stored definition cannot be read.
+pub const UNREADABLE_HEADER: &str = "oscar-unreadable";

@@ -108,7 +108,7 @@ impl Dispatcher {
         let order = Order {
             run: run_of(job),
             outputs: outputs_of(&run_of(job), &service.definition),
-            service,
+            service: self.with_lent_providers(service),
             secrets: sensitive.environment,
             event,
             store: self.store_access(keys),

@@ -165,7 +165,7 @@ impl Visit {
         let limit = dispatcher.policy.run_time_limit;
         let order = Order {
             run: self.run.clone(),
-            service: service.clone(),
+            service: dispatcher.with_lent_providers(service.clone()),
             secrets,
             event,
             // As upstream: a synchronous run has no key of the cluster's own store.

@@ -9,6 +9,7 @@ mod cancel;
 mod dispatch;
 mod finish;
 mod invoke;
+mod lent;
 mod shares;
 mod submit;
 mod view;
@@ -20,6 +21,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use oscar_model::job::admission::{Queue, ServiceLimit, Waiting};
 use oscar_model::job::{Event, Job, JobName, Millis, Need};
 use oscar_model::service::Definition;
+use oscar_model::service::storage::StorageProviders;
 use tokio::sync::{Notify, oneshot};
 
 use crate::ports::StoreError;
@@ -66,6 +68,8 @@ pub struct JobPolicy {
     pub store_verify: bool,
     /// The administrator's key of that store.
     pub root_access_key: String,
+    /// The operator's other stores: an attempt is told of those that its service names.
+    pub providers: StorageProviders,
 }
 
 impl Default for JobPolicy {
@@ -80,6 +84,7 @@ impl Default for JobPolicy {
             store_region: String::new(),
             store_verify: true,
             root_access_key: String::new(),
+            providers: StorageProviders::new(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod conformance;
 pub mod conformance_buckets;
+pub mod conformance_cluster;
 pub mod conformance_federation;
 pub mod conformance_jobs;
 pub mod conformance_usage;

@@ -3,6 +3,7 @@
 mod crash;
 mod faults;
 mod fragile;
+mod lent;
 mod owners;
 mod removal;
 mod story;

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::world::{NOW, World, mk_ended, name, user};
 
-type Caller = JoinHandle<Result<Answer, RunFailure>>;
+pub(crate) type Caller = JoinHandle<Result<Answer, RunFailure>>;
 
 async fn ask(dispatcher: Arc<Dispatcher>) -> Result<Answer, RunFailure> {
     dispatcher.invoke(&user("alice"), &name("a"), Arc::from(&b"in"[..])).await
@@ -30,7 +30,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// A caller whose run was started.
-async fn started(world: &World, dispatcher: &Arc<Dispatcher>) -> (Caller, RunId) {
+pub(crate) async fn started(world: &World, dispatcher: &Arc<Dispatcher>) -> (Caller, RunId) {
     let before = world.runtime.orders().len();
     let caller = tokio::spawn(ask(dispatcher.clone()));
     for _ in 0..1000 {

@@ -2,11 +2,10 @@
 
 mod cgroup;
 mod machine;
-mod reserved;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
@@ -15,8 +14,6 @@ use oscar_engine::ports::cluster::{Cluster, Deployment, Workload};
 use oscar_model::capacity::{Node, Readiness};
 
 use machine::{CpuTimes, Disk, Machine};
-
-pub use reserved::{Reservation, Reserved};
 
 /// A sample older than this is taken anew by whoever asks, when nobody ticks.
 const STALE: Duration = Duration::from_secs(10);
@@ -32,6 +29,8 @@ pub struct ClusterOptions {
     pub gpus: i64,
     /// Where data is kept: its disk decides about disk pressure.
     pub data: PathBuf,
+    /// What the manager is called.
+    pub deployment: String,
 }
 
 /// The port `Cluster` on this machine. A node's *usage* is what others than our jobs leave us
@@ -44,7 +43,7 @@ pub struct LocalCluster {
     gpus: i64,
     data: PathBuf,
     started: SystemTime,
-    reserved: Arc<Reserved>,
+    deployment: String,
     sample: Mutex<Sample>,
 }
 
@@ -70,7 +69,7 @@ impl LocalCluster {
     }
 
     fn on(machine: Machine, options: ClusterOptions, started: SystemTime) -> Self {
-        let ClusterOptions { cores, bytes, gpus, data } = options;
+        let ClusterOptions { cores, bytes, gpus, data, deployment } = options;
         let capacity = Amounts {
             cores: cores.unwrap_or_else(|| machine.cores()).max(0),
             bytes: bytes.unwrap_or_else(|| machine.bytes()).max(0),
@@ -89,16 +88,11 @@ impl LocalCluster {
             gpus,
             data,
             started,
-            reserved: Arc::default(),
+            deployment,
             sample: Mutex::new(sample),
         };
         cluster.tick_usage();
         cluster
-    }
-
-    /// What is promised to jobs; the job engine takes from it.
-    pub fn reserved(&self) -> &Arc<Reserved> {
-        &self.reserved
     }
 
     /// Looks at the machine once: a few small files, well below a millisecond. The processor's
@@ -142,10 +136,11 @@ impl Cluster for LocalCluster {
             name: self.name.clone(),
             capacity_cores: self.capacity.cores,
             usage_cores: self.capacity.cores - sample.free.cores,
-            request_cores: self.reserved.cores(),
+            // What is promised to jobs the job engine knows.
+            request_cores: 0,
             capacity_bytes: self.capacity.bytes,
             usage_bytes: self.capacity.bytes - sample.free.bytes,
-            request_bytes: self.reserved.bytes(),
+            request_bytes: 0,
             gpus: self.gpus,
             is_interlink: false,
             readiness: Readiness::Ready,
@@ -163,13 +158,13 @@ impl Cluster for LocalCluster {
 
     async fn deployment(&self) -> Result<Deployment, StoreError> {
         Ok(Deployment {
-            name: "oscar".to_owned(),
+            name: self.deployment.clone(),
             replicas: 1,
             ready_replicas: 1,
             available_replicas: 1,
             created: Some(self.started),
             strategy: "Recreate".to_owned(),
-            labels: BTreeMap::from([("app".to_owned(), "oscar".to_owned())]),
+            labels: BTreeMap::from([("app".to_owned(), self.deployment.clone())]),
         })
     }
 
@@ -212,7 +207,7 @@ mod tests {
     #[tokio::test]
     async fn a_part_of_the_machine_is_free_when_the_machine_has_room_for_it() {
         let (root, machine) = mk_machine(8 << 20, 2 << 20, "cpu 0 0 0 0 0 0 0 0\ncpu0\ncpu1\ncpu2\ncpu3\n");
-        let options = ClusterOptions { cores: Some(1000), bytes: Some(4 << 30), gpus: 1, data: PathBuf::new() };
+        let options = ClusterOptions { cores: Some(1000), bytes: Some(4 << 30), gpus: 1, ..ClusterOptions::default() };
         let cluster = mk_cluster(machine, options);
         root.write("proc/stat", "cpu 50 0 0 50 0 0 0 0\ncpu0\ncpu1\ncpu2\ncpu3\n");
         cluster.tick_usage();
@@ -223,19 +218,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn promises_are_requests_until_they_are_dropped() {
-        let (_root, machine) = mk_machine(1 << 20, 1 << 20, "");
-        let cluster = mk_cluster(machine, ClusterOptions::default());
-        let held = cluster.reserved().hold(500, 1 << 20);
-        let while_held = node(&cluster).await;
-        assert_eq!((while_held.request_cores, while_held.request_bytes), (500, 1 << 20));
-        drop(held);
-        assert_eq!(node(&cluster).await.request_cores, 0);
-    }
-
-    #[tokio::test]
     async fn this_machine_has_a_name_and_room() {
-        let options = ClusterOptions { data: std::env::temp_dir(), ..ClusterOptions::default() };
+        let (data, deployment) = (std::env::temp_dir(), "my-oscar".to_owned());
+        let options = ClusterOptions { data, deployment, ..ClusterOptions::default() };
         let cluster = LocalCluster::new(options, SystemTime::UNIX_EPOCH);
         let node = node(&cluster).await;
         assert!(!node.name.is_empty() && node.capacity_cores > 0 && node.capacity_bytes > 0, "{node:?}");
@@ -243,6 +228,7 @@ mod tests {
         assert_eq!(node.conditions.last(), Some(&("Ready".to_owned(), true)));
         let deployment = cluster.deployment().await.expect("it is us");
         assert_eq!((deployment.replicas, deployment.created), (1, Some(SystemTime::UNIX_EPOCH)));
+        assert_eq!((deployment.name.as_str(), deployment.labels["app"].as_str()), ("my-oscar", "my-oscar"));
     }
 
     #[test]

@@ -184,6 +184,8 @@ fn exit_of(problem: &Problem) -> Exit {
         return Exit::Invalid;
     }
     match problem.status {
+        // What became part of the address: a name, or an option.
+        400 if code_of(problem) == Some(Code::QueryInvalid) => Exit::Usage,
         400 if problem.detail.contains("specification is not valid") => Exit::Invalid,
         400 if problem.detail.contains("already exists") => Exit::Conflict,
         401 | 403 => Exit::NotPermitted,
@@ -196,6 +198,9 @@ fn exit_of(problem: &Problem) -> Exit {
     }
 }
 
+pub(super) const ADD_AGAIN: &str =
+    "add the cluster again with credentials that it knows: `oscar cluster add NAME URL --user USER`";
+
 fn hint_of(problem: &Problem) -> Option<&'static str> {
     let code = code_of(problem);
     if let Some(hint) = code.and_then(|code| hint_about_federation(code).or_else(|| hint_about_work(code))) {
@@ -206,7 +211,7 @@ fn hint_of(problem: &Problem) -> Option<&'static str> {
     }
     match problem.status {
         300..=399 => Some("the address leads elsewhere: configure the one that it leads to"),
-        401 => Some("add the cluster again with credentials that it knows: `oscar cluster add NAME URL --user USER`"),
+        401 => Some(ADD_AGAIN),
         403 if code == Some(Code::NotAdministrator) => Some("only the administrator of the cluster may do this"),
         403 => Some("only its owner and the administrator of the cluster may do this"),
         404 => Some("`oscar service list` shows the services that you can see"),
@@ -272,6 +277,7 @@ mod tests {
     fn every_code_of_ours_ends_as_documented() {
         let expected = |code: Code| match code {
             Code::BodyMalformed | Code::DefinitionInvalid => Exit::Invalid,
+            Code::QueryInvalid => Exit::Usage,
             _ => match code.status() {
                 401 | 403 => Exit::NotPermitted,
                 404 => Exit::NotFound,

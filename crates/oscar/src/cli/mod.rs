@@ -33,7 +33,7 @@ use clap::{Args, Subcommand};
 pub use clap_complete::Shell;
 pub use exit::{Exit, Failure};
 pub use places::{ADMIN_USER, PASSWORD_FILE, URL_FILE};
-pub use screen::write_out;
+pub use screen::{end, write_out};
 
 use places::Places;
 use screen::Screen;
@@ -112,9 +112,10 @@ pub async fn run(command: ClientCommand, global: &Global) -> ExitCode {
         ClientCommand::Cluster(command) => clusters::run(&session, command).await,
         ClientCommand::Doctor => doctor::run(&session).await,
     };
-    match outcome {
+    match outcome.and_then(|()| screen::unwritten()) {
         Ok(()) => Exit::Done.into(),
-        Err(failure) => {
+        Err(mut failure) => {
+            target::say_which_credentials(&session, &mut failure);
             session.screen.failure(&failure);
             failure.exit.into()
         }

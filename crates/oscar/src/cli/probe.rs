@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use oscar_api::client::{ClientError, Credentials, causes, is_loopback};
 use oscar_api::problem::Problem;
+use oscar_model::image::NO_IMAGE;
 use reqwest::header::{DATE, HeaderMap};
 use serde_json::Value;
 
@@ -64,7 +65,7 @@ impl Info {
     /// Whether scripts run beside the manager, with the programs of its machine, so that the image
     /// of a service says nothing. Services without one call it `none`.
     pub(super) fn ignores_image(&self, image: &str) -> bool {
-        ["bubblewrap", "process"].contains(&self.executor.as_str()) && !["", "none"].contains(&image)
+        ["bubblewrap", "process"].contains(&self.executor.as_str()) && !["", NO_IMAGE].contains(&image)
     }
 
     /// Lists of ports came with 4.1; managers before it take one number.

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -81,12 +83,13 @@ impl Screen {
         self.labelled(Style::Cyan, "hint", text);
     }
 
-    /// For programs it is the answer, so that there is always one on the standard output.
+    /// For programs it is the answer, so that there is always one on the standard output; unless
+    /// that is what failed.
     pub(super) fn failure(self, failure: &Failure) {
         if failure.message.is_empty() {
             return;
         }
-        if self.json {
+        if self.json && unwritten().is_ok() {
             return value(&failure.to_json());
         }
         self.labelled(Style::Red, "error", &failure.message);
@@ -151,10 +154,43 @@ pub(super) fn read_line() -> io::Result<String> {
     Ok(line)
 }
 
-/// A reader that went away, as `head` does, is no failure.
 pub fn write_out(text: &str) {
+    put(text.as_bytes());
+}
+
+/// What could not be written to the standard output; a process has one, and it is broken once.
+static UNWRITTEN: OnceLock<io::Error> = OnceLock::new();
+
+/// Writes to the standard output; false when nobody reads any more. A reader that went away, as
+/// `head` does, is no failure. Anything else is kept for [`unwritten`].
+pub(super) fn put(bytes: &[u8]) -> bool {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => true,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                let _ = UNWRITTEN.set(error);
+            }
+            false
+        }
+    }
+}
+
+/// Why not everything that was asked for is on the standard output. A command that ends well
+/// although its output is not there would mislead whoever reads the file.
+pub(super) fn unwritten() -> Result<(), Failure> {
+    UNWRITTEN.get().map_or(Ok(()), |error| Err(Failure::io("the output could not be written", error)))
+}
+
+/// How a command ends that did nothing but write.
+pub fn end() -> ExitCode {
+    match unwritten() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            write_err(&format!("error: {}\n", failure.message));
+            failure.exit.into()
+        }
+    }
 }
 
 pub(super) fn write_err(text: &str) {

@@ -3,9 +3,9 @@
 //! A file or a pipe gets them as they are. A terminal would obey what is in them, so there
 //! control characters are spelled out; tabs and line ends stay.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 
-use super::screen::is_harmful;
+use super::screen::{is_harmful, put};
 
 pub(super) struct Stranger {
     for_people: bool,
@@ -39,11 +39,6 @@ impl Stranger {
         let spelled = |c: char| if is_harmful(c) && c != '\t' { c.escape_unicode().to_string() } else { c.to_string() };
         text.chars().map(spelled).collect()
     }
-}
-
-fn put(bytes: &[u8]) -> bool {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).is_ok()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use oscar_model::secret::Secret;
 
 use super::Session;
 use super::clusters::file::{Cluster, Clusters};
-use super::exit::{Exit, Failure};
+use super::exit::{ADD_AGAIN, Exit, Failure};
 use super::places::{ADMIN_USER, PASSWORD_FILE, Places, URL_FILE, variable};
 
 /// How long an ordinary call may take; creating a service takes other managers several seconds.
@@ -79,9 +79,7 @@ pub(super) fn current(session: &Session) -> Result<Target, Failure> {
         // One that ended is no mistake in the command.
         let ran = session.places.data.join(URL_FILE).exists();
         if ran {
-            Failure::new(Exit::Unreachable, "the manager of this machine does not run")
-                .hint("start it: oscar serve")
-                .hint("or use another one: oscar cluster add NAME URL")
+            not_running().hint("or use another one: oscar cluster add NAME URL")
         } else {
             Failure::new(Exit::Usage, "no cluster is configured, and no manager runs on this machine")
                 .hint("add one: oscar cluster add NAME URL")
@@ -90,9 +88,38 @@ pub(super) fn current(session: &Session) -> Result<Target, Failure> {
     })
 }
 
+/// What the manager of this machine is called, unless a cluster of that name was added.
+const LOCAL: &str = "local";
+
 pub(super) fn by_name(session: &Session, name: &str) -> Result<Target, Failure> {
     let clusters = Clusters::load(&session.places.clusters_file())?;
+    if name == LOCAL && !clusters.clusters.contains_key(name) {
+        return local(&session.places)?.ok_or_else(not_running);
+    }
     Target::configured(name, clusters.get(name)?)
+}
+
+fn not_running() -> Failure {
+    Failure::new(Exit::Unreachable, "the manager of this machine does not run").hint("start it: oscar serve")
+}
+
+/// Credentials that variables gave are not mended by adding a cluster again.
+pub(super) fn say_which_credentials(session: &Session, failure: &mut Failure) {
+    let named = session.cluster.is_some() || variable("OSCAR_CLUSTER").is_some();
+    let in_use = match (variable("OSCAR_TOKEN"), variable("OSCAR_PASSWORD")) {
+        (Some(_), _) => "OSCAR_TOKEN",
+        (None, Some(_)) => "OSCAR_USERNAME and OSCAR_PASSWORD",
+        (None, None) if variable("OSCAR_ENDPOINT").is_some() => "OSCAR_TOKEN, or OSCAR_USERNAME and OSCAR_PASSWORD",
+        (None, None) => return,
+    };
+    // Only these two targets listen to them.
+    let listens = variable("OSCAR_ENDPOINT").is_some()
+        || Clusters::load(&session.places.clusters_file()).is_ok_and(|clusters| clusters.clusters.is_empty());
+    if !named && listens {
+        for hint in failure.hints.iter_mut().filter(|hint| *hint == ADD_AGAIN) {
+            *hint = format!("the manager does not know what the variables say: look at {in_use}");
+        }
+    }
 }
 
 /// A manager that is named by variables, as in a pipeline.
@@ -131,7 +158,7 @@ pub(super) fn local(places: &Places) -> Result<Option<Target>, Failure> {
         (None, Some(password)) => Credentials::Basic { user: ADMIN_USER.to_owned(), password: Secret::new(password) },
         (None, None) => Credentials::None,
     };
-    Ok(Some(Target { label: "local".to_owned(), url, credentials, insecure: false, ca: None }))
+    Ok(Some(Target { label: LOCAL.to_owned(), url, credentials, insecure: false, ca: None }))
 }
 
 #[cfg(test)]

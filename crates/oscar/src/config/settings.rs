@@ -10,6 +10,7 @@ use oscar_model::service::storage::StorageProviders;
 use super::catalogue::{CATALOGUE, Kind, Setting};
 use super::file::{Client, ConfigFile, Issuer};
 use super::parse;
+use crate::outbound::oidc::check_issuers;
 
 /// Where a setting came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,6 +120,9 @@ impl Effective {
                 "- oidc_issuers: found nothing, expected at least one issuer when oidc_enable is true".to_owned(),
             );
         }
+        // Before a folder, a key and a database are made for a manager that could not start.
+        let urls = self.issuers.iter().map(|issuer| issuer.url.as_str());
+        faults.extend(check_issuers(urls).into_iter().map(|fault| format!("- oidc_issuers: {fault}")));
         if self.given("oidc_client_secret").is_some() && self.given("oidc_client_id").is_none() {
             faults.push(
                 "- oidc_client_id: found nothing, expected the client that oidc_client_secret belongs to".to_owned(),

@@ -56,6 +56,22 @@ fn a_password_of_blanks_is_refused() {
 }
 
 #[test]
+fn issuers_that_could_never_vouch_are_told_with_the_settings() {
+    let faults = |given: &'static [(&'static str, &'static str)]| gather(given, None).1;
+    for (given, told) in [
+        (&[("OIDC_ISSUERS", "http://example.org")], "plain http is accepted from this host only"),
+        (&[("OIDC_ISSUERS", "example.org")], "it is no address"),
+        (&[("OIDC_ISSUERS", "https://u:hunter2@example.org")], "it contains credentials"),
+        (&[("OIDC_ISSUERS", "https://a.example,https://a.example/")], "is listed twice"),
+    ] {
+        let faults = faults(given);
+        assert!(faults.len() == 1 && faults[0].starts_with("- oidc_issuers: "), "{faults:?}");
+        assert!(faults[0].contains(told) && !faults[0].contains("hunter2"), "{faults:?}");
+    }
+    assert_eq!(faults(&[("OIDC_ISSUERS", "https://a.example,http://127.0.0.1:1")]), Vec::<String>::new());
+}
+
+#[test]
 fn the_people_of_an_issuer_can_be_marked() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = |suffix: &str| format!("oidc_issuers:\n- {{url: 'https://one', subject_suffix: '{suffix}'}}\n");

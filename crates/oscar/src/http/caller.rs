@@ -132,6 +132,10 @@ fn basic(app: &App, encoded: &str) -> Result<Principal, Refused> {
 
 async fn bearer(app: &App, token: &str) -> Result<Principal, Refused> {
     let user = app.identity.verify(token).await.map_err(|refused| refusal(&refused))?;
+    if app.manager.is_taken(&user.subject) {
+        let sentence = "the subject of this token is the name of a key of this manager; no user can have it";
+        return Err(Refused::new(Code::TokenRefused, sentence));
+    }
     app.manager.welcome(&user).await?;
     Ok(Principal::User(user))
 }

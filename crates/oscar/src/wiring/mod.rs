@@ -42,7 +42,8 @@ pub(crate) enum Ground {
 /// Why a manager cannot start. The text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
-    #[error("the data folder cannot be used: {0}")]
+    /// Its sentences name the data folder, or the file in it.
+    #[error(transparent)]
     Store(#[from] oscar_local::OpenError),
     #[error("Kubernetes cannot be reached: {0}")]
     Kubernetes(#[from] oscar_kube::ConnectError),
@@ -91,6 +92,7 @@ impl Ground {
                         bytes: settings.quantity("memory").map(|quantity| quantity.units()),
                         gpus: i64::try_from(settings.count("gpus")).unwrap_or(i64::MAX),
                         data: data.clone(),
+                        deployment: settings.text("name").to_owned(),
                     },
                     SystemTime::now(),
                 );
@@ -244,8 +246,10 @@ pub(crate) async fn app(
     addresses: &Addresses,
     work: Option<&Work>,
 ) -> Result<Arc<App>, StartError> {
+    let own_store = work.map_or_else(|| own_store(settings, derived), |work| work.own_store.clone());
     let policy = Policy {
-        own_store: work.map_or_else(|| own_store(settings, derived), |work| work.own_store.clone()),
+        taken_subjects: vec![own_store.access_key.clone(), oscar_store::MANAGER_KEY.to_owned()],
+        own_store,
         providers: settings.providers.clone(),
         registry: settings.clusters.clone(),
         groups: settings.list("oidc_groups"),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use oscar_engine::OwnStore;
 use oscar_engine::ports::buckets::{Buckets, Keys, Notices, Uploads};
 use oscar_engine::ports::seal::{Seal, SealError};
+use oscar_engine::ports::services::{Scope, Services as _};
 use oscar_local::LocalStore;
 use oscar_minio::MinioStore;
 use oscar_model::secret::Secret;
@@ -66,8 +67,12 @@ impl Objects {
             access_key: root.access_key.clone(),
             secret_key: root.secret_key.clone(),
         };
+        let folder = derived.data.join("objects");
+        if !folder.exists() {
+            warn_of_missing_objects(records).await;
+        }
         let opened = Store::open(oscar_store::Options {
-            folder: derived.data.join("objects"),
+            folder,
             root,
             endpoint: own.endpoint.clone(),
             region: own.region.clone(),
@@ -136,6 +141,18 @@ impl Objects {
     }
 }
 
+/// A backup of the definitions alone has been restored, or the folder was lost: whoever restored
+/// it should not find out from users.
+async fn warn_of_missing_objects(records: &LocalStore) {
+    let services = records.list(&Scope::All).await.map_or(0, |entries| entries.len());
+    if services > 0 {
+        tracing::warn!(
+            services,
+            "there are services, but no object store: an empty one is made; a copy of `oscar.db` holds no objects"
+        );
+    }
+}
+
 /// What the settings say of an external MinIO.
 fn minio_options(
     settings: &Effective,
@@ -197,7 +214,7 @@ fn root_keys(settings: &Effective, data: &Path) -> Result<Keys, StartError> {
 /// Kept from an earlier start, or made now.
 fn kept_secret(path: &Path) -> Result<Secret, StartError> {
     let failed = |cause| StartError::File { what: format!("keeping {}", path.display()), cause };
-    match std::fs::read_to_string(path) {
+    match crate::serve::read_private(path) {
         Ok(kept) => Ok(Secret::new(kept.trim())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let made = uuid::Uuid::new_v4().simple().to_string();

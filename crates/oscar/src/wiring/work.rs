@@ -47,6 +47,7 @@ impl Work {
             store_region: own_store.region.clone(),
             store_verify: own_store.verify,
             root_access_key: own_store.access_key.clone(),
+            providers: settings.providers.clone(),
             ..job_policy(settings)
         };
         let executor = Arc::default();

@@ -130,6 +130,15 @@ impl Home {
         String::from_utf8(output.stderr).expect("text")
     }
 
+    /// A command whose output nothing holds.
+    pub(crate) fn run_on_full_disk(&self, arguments: &[&str]) -> Ran {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("it is always full");
+        let output = self.command().args(arguments).stdin(Stdio::null()).stdout(full).stderr(Stdio::piped()).output();
+        let Output { status, stderr, .. } = output.expect("the program ends");
+        let err = String::from_utf8(stderr).expect("text");
+        Ran { code: status.code().unwrap_or(-1), out: String::new(), err }
+    }
+
     /// `oscar serve` in another terminal.
     pub(crate) fn serve(&self) -> Server {
         let mut command = self.command();

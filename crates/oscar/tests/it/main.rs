@@ -12,6 +12,7 @@ mod federation_v4;
 mod jobs;
 mod jobs_full_disk;
 mod jobs_kills;
+mod jobs_providers;
 mod jobs_scene;
 mod jobs_users;
 mod keycloak;

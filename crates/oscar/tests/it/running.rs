@@ -243,3 +243,69 @@ async fn an_issuer_can_have_a_claim_and_an_audience_of_its_own() {
     assert_eq!(status("").await, 401, "the claim of all issuers is nowhere in the token");
     assert_eq!(status("group_claim: groups, audience: somebody-else").await, 401);
 }
+
+#[tokio::test]
+async fn secrets_that_others_could_read_are_closed_and_told() {
+    let folder = Scratch::new("narrowed");
+    let serve = || {
+        let mut command = program(folder.path());
+        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        command
+    };
+    let (mut server, _) = start("first", folder.path(), &mut serve());
+    server.signal(Signal::TERM);
+    end(&mut server);
+    let data = folder.path().join(".local/share/oscar");
+    let secrets = ["admin-password", "s3.secret"].map(|name| data.join(name));
+    for path in &secrets {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).expect("opened");
+    }
+    let (server, _) = start("second", folder.path(), &mut serve());
+    for path in &secrets {
+        let mode = std::fs::metadata(path).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", path.display());
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        let told = server.output().lines().any(|line| line.contains("readable by others") && line.contains(name));
+        assert!(told, "{}", server.output());
+    }
+}
+
+#[tokio::test]
+async fn definitions_without_their_objects_are_told_at_the_start() {
+    let mut manager = Manager::start(&[]);
+    assert_eq!(manager.create(&mk_body("kept")).await, 201);
+    assert!(!manager.log().contains("no object store"), "{}", manager.log());
+    manager.kill();
+    std::fs::remove_dir_all(manager.data().join("objects")).expect("only the definitions were restored");
+    manager.start_again();
+    assert!(manager.log().contains("there are services, but no object store"), "{}", manager.log());
+    let status = manager.as_admin(Method::GET, "/system/status").send().await.expect("an answer");
+    assert_eq!(status.status(), 200);
+}
+
+#[tokio::test]
+async fn a_manager_is_called_the_same_everywhere_and_knows_its_commit() {
+    let manager = Manager::start(&[("OSCAR_NAME", "my-oscar")]);
+    let read = async |path: &str| {
+        let answer = manager.as_admin(Method::GET, path).send().await.expect("an answer");
+        answer.json::<serde_json::Value>().await.expect("JSON")
+    };
+    assert_eq!(read("/system/config").await["config"]["name"], "my-oscar");
+    let status = read("/system/status").await;
+    let told = status.to_string();
+    assert!(told.contains(r#""deployment_name":"my-oscar""#) && !told.contains(r#""app":"oscar""#), "{status:#}");
+    let commit = read("/system/info").await["git_commit"].as_str().expect("text").to_owned();
+    assert!(commit.is_empty() || commit.bytes().all(|b| b.is_ascii_hexdigit()), "{commit}");
+}
+
+#[test]
+fn an_issuer_that_cannot_be_used_leaves_nothing_behind() {
+    let folder = Scratch::new("issuer");
+    for arguments in [&["config", "show"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+        let mut command = program(folder.path());
+        command.args(arguments).env("OIDC_ENABLE", "true").env("OIDC_ISSUERS", "http://example.org");
+        let (status, output) = run_to_end(&folder, &mut command);
+        assert!(!status.success() && output.contains("plain http is accepted from this host only"), "{output}");
+    }
+    assert!(!folder.path().join(".local").exists(), "nothing was made");
+}

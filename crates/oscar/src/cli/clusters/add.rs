@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use oscar_api::client::is_loopback;
+use oscar_api::client::{Credentials, is_loopback};
 use oscar_model::name::is_cluster_id;
 use reqwest::Url;
 
@@ -38,7 +38,7 @@ pub struct AddArgs {
     /// Accept any certificate. Whoever is between you and the manager can then read everything.
     #[arg(long)]
     insecure: bool,
-    /// Do not ask the manager whether it knows the credentials.
+    /// Store it without asking the manager whether it is one, and whether it knows the credentials.
     #[arg(long)]
     no_check: bool,
 }
@@ -140,29 +140,60 @@ fn secret_from_stdin(what: &str) -> Result<String, Failure> {
     Ok(secret.to_owned())
 }
 
-/// Says whom one is about to trust. A manager that is down today can still be added.
+/// Says whom one is about to trust. A manager that is down today can still be added; what is
+/// known to be wrong is not.
 async fn check(session: &Session, name: &str, cluster: &Cluster) -> Result<(), Failure> {
     let target = Target::configured(name, cluster)?;
     let what = format!("asking {} who it is", target.url);
     let hello = progress::during(&what, probe::hello(&target, Duration::from_secs(10))).await;
     let screen = session.screen;
-    match hello.map(|hello| hello.answer) {
-        Ok(Answer::Welcome(info)) => {
-            screen::note(&format!("{}: {}", cluster.url, screen::printable(&info.sentence())));
-        }
-        Ok(Answer::NotAuthenticated) => {
-            screen.warning("the manager answers, but it refuses these credentials");
-            screen.hint(&format!("add it again with the right ones: oscar cluster add {name} {}", cluster.url));
-        }
-        Ok(Answer::Other(status)) => {
-            screen.warning(&format!("something answers {status} there that is not an OSCAR manager"));
-        }
+    let silent = |failure: &Failure| {
+        screen.warning(&failure.message);
+        failure.hints.iter().for_each(|hint| screen.hint(hint));
+    };
+    let hello = match hello {
+        Ok(hello) => hello,
         Err(failure) => {
-            screen.warning(&failure.message);
-            failure.hints.iter().for_each(|hint| screen.hint(hint));
+            silent(&failure);
+            return Ok(());
+        }
+    };
+    match &hello.answer {
+        Answer::Welcome(info) => {
+            screen::note(&format!("{}: {}", cluster.url, screen::printable(&info.sentence())));
+            Ok(())
+        }
+        // Something before it answers for a manager that is not there now.
+        Answer::Other(500..600) => {
+            hello.welcome(&target).err().iter().for_each(silent);
+            Ok(())
+        }
+        answer => Err(not_added(name, cluster, answer)),
+    }
+}
+
+fn not_added(name: &str, cluster: &Cluster, answer: &Answer) -> Failure {
+    let anyway = "nothing was stored; `--no-check` stores it as it is";
+    match answer {
+        Answer::Other(status) => {
+            let what = format!("something answers {status} at {} that is not an OSCAR manager", cluster.url);
+            let failure = Failure::new(Exit::Unreachable, what);
+            let leads = (300..400).contains(status);
+            let failure = if leads {
+                failure.hint("the address leads elsewhere: give the one that it leads to")
+            } else {
+                failure
+            };
+            failure.hint(anyway)
+        }
+        Answer::Welcome(_) | Answer::NotAuthenticated => {
+            let given = !matches!(cluster.credentials(), Credentials::None);
+            let what = if given { "refuses these credentials" } else { "asks for credentials, and none were given" };
+            Failure::new(Exit::NotPermitted, format!("the manager at {} answers, but it {what}", cluster.url))
+                .hint(format!("give the right ones: oscar cluster add {name} {} --user USER", cluster.url))
+                .hint(anyway)
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use oscar_api::client::{Credentials, is_loopback};
+use oscar_api::client::{Credentials, Services, is_loopback};
 use serde_json::Value;
 
 use crate::cli::clusters::file::Clusters;
@@ -18,8 +18,11 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 const NOTABLE_SKEW: u64 = 30;
 const HARMFUL_SKEW: u64 = 300;
 
-/// Every manager that a command could talk to.
-pub(super) async fn check(places: &Places) -> Vec<Finding> {
+/// Every manager that a command could talk to, or the one that was named.
+pub(super) async fn check(places: &Places, only: Option<&Target>) -> Vec<Finding> {
+    if let Some(target) = only {
+        return look(target).await;
+    }
     let (targets, mut findings) = targets(places);
     if targets.is_empty() && findings.is_empty() {
         return vec![Finding::doubtful(
@@ -55,7 +58,7 @@ async fn look(target: &Target) -> Vec<Finding> {
                 findings.extend(federation::check(target).await);
             }
             if let Answer::Welcome(info) = &hello.answer {
-                findings.extend(images(target, info).await);
+                findings.extend(definitions(target, info).await);
             }
         }
         Err(failure) => findings.push(named(target, failure)),
@@ -63,9 +66,23 @@ async fn look(target: &Target) -> Vec<Finding> {
     findings
 }
 
-/// Services whose image nobody uses. A list that cannot be read is another command's trouble.
-async fn images(target: &Target, info: &Info) -> Option<Finding> {
-    let services = target.client(PATIENCE).ok()?.services().await.ok()?;
+/// What is notable about the services there. A list that cannot be read is another command's
+/// trouble.
+async fn definitions(target: &Target, info: &Info) -> Vec<Finding> {
+    let Ok(client) = target.client(PATIENCE) else { return Vec::new() };
+    let Ok(Services { list, unreadable }) = client.services().await else { return Vec::new() };
+    unreadables(target, &unreadable).into_iter().chain(images(target, info, &list)).collect()
+}
+
+/// Definitions that are stored and cannot be read.
+fn unreadables(target: &Target, names: &[String]) -> Option<Finding> {
+    let text = format!("{}: the manager cannot read what it has stored of: {}", target.label, names.join(", "));
+    let hint = "`oscar service get NAME` says why; write it anew, or remove it: oscar service delete NAME";
+    (!names.is_empty()).then(|| Finding::broken(one_line(&text), hint))
+}
+
+/// Services whose image nobody uses.
+fn images(target: &Target, info: &Info, services: &[Value]) -> Option<Finding> {
     let text = |service: &Value, key: &str| service[key].as_str().unwrap_or_default().to_owned();
     let ignored = services.iter().filter(|service| info.ignores_image(&text(service, "image")));
     let names: Vec<_> = ignored.map(|service| text(service, "name")).collect();
@@ -143,6 +160,14 @@ mod tests {
         assert_eq!(skew("a", -60).level, Level::Doubtful);
         assert_eq!(skew("a", 3600).level, Level::Broken);
         assert!(skew("a", -60).text.contains("60 s behind"));
+    }
+
+    #[test]
+    fn definitions_that_cannot_be_read_are_broken() {
+        assert_eq!(unreadables(&target("https://o"), &[]), None);
+        let found = unreadables(&target("https://o"), &["a".to_owned(), "b".to_owned()]).expect("found");
+        assert_eq!(found.level, Level::Broken);
+        assert!(found.text.ends_with("stored of: a, b"), "{found:?}");
     }
 
     #[test]

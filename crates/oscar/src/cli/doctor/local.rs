@@ -8,8 +8,9 @@ use crate::cli::doctor::Finding;
 use crate::cli::places::{LOCK_FILE, PASSWORD_FILE, Places, variable};
 use crate::config::{Derived, Effective, Sources};
 
-/// Files of the data folder that hold secrets.
-const PRIVATE: [&str; 2] = ["oscar.db", PASSWORD_FILE];
+/// Files of the data folder that hold secrets, and folders with what users stored.
+const PRIVATE: [&str; 7] =
+    ["oscar.db", "secret.key", "s3.secret", "minio-webhook.secret", PASSWORD_FILE, "objects", "minio"];
 
 /// The manager of this machine: its settings, its data folder, and whether one could start.
 pub(super) fn check(places: &Places) -> Vec<Finding> {
@@ -67,9 +68,10 @@ fn folder(data: &Path) -> Finding {
 
 fn private(path: &Path) -> Option<Finding> {
     let mode = open_to_others(path)?;
+    let right = if path.is_dir() { "700" } else { "600" };
     Some(Finding::broken(
-        format!("others may read {}, which holds secrets (mode {mode:03o})", path.display()),
-        format!("close it: chmod 600 {}", path.display()),
+        format!("others may read {}, which is for the manager alone (mode {mode:03o})", path.display()),
+        format!("close it: chmod {right} {}", path.display()),
     ))
 }
 
@@ -119,13 +121,20 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let places = places(folder.path());
         fs::create_dir(&places.data).expect("made");
-        let path = places.data.join(PASSWORD_FILE);
-        fs::write(&path, "hunter2").expect("written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("opened");
+        for name in [PASSWORD_FILE, "secret.key", "s3.secret"] {
+            let path = places.data.join(name);
+            fs::write(&path, "hunter2").expect("written");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("opened");
+        }
+        let objects = places.data.join("objects");
+        fs::create_dir(&objects).expect("made");
+        fs::set_permissions(&objects, fs::Permissions::from_mode(0o755)).expect("opened");
         let findings = look(&places, ANYWHERE);
         let broken: Vec<_> = findings.iter().filter(|finding| finding.level == Level::Broken).collect();
-        assert_eq!(broken.len(), 1, "{findings:?}");
-        assert!(broken[0].hints[0].contains("chmod 600"));
+        assert_eq!(broken.len(), 4, "{findings:?}");
+        let hints = broken.iter().map(|finding| finding.hints[0].as_str());
+        assert_eq!(hints.filter(|hint| hint.contains("chmod 600")).count(), 3);
+        assert!(broken.iter().any(|finding| finding.hints[0] == format!("close it: chmod 700 {}", objects.display())));
     }
 
     #[test]

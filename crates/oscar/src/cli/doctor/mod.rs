@@ -18,6 +18,7 @@ use serde_json::json;
 use super::exit::{Exit, Failure};
 use super::places::Places;
 use super::screen::{self, Screen, Style, printable};
+use super::target::{self, Target};
 use super::{Session, progress};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,21 +61,25 @@ type Findings<'a> = Pin<Box<dyn Future<Output = Vec<Finding>> + Send + 'a>>;
 
 struct Check {
     title: &'static str,
-    look: for<'a> fn(&'a Places) -> Findings<'a>,
+    /// The cluster is the one that was named, if one was.
+    look: for<'a> fn(&'a Places, Option<&'a Target>) -> Findings<'a>,
 }
 
 const CHECKS: &[Check] = &[
-    Check { title: "settings", look: |places| Box::pin(async { settings::check(places) }) },
-    Check { title: "clusters", look: |places| Box::pin(clusters::check(places)) },
-    Check { title: "this machine", look: |places| Box::pin(async { local::check(places) }) },
-    Check { title: "object store", look: |places| Box::pin(store::check(places)) },
-    Check { title: "scripts", look: |_| Box::pin(executors::check()) },
+    Check { title: "settings", look: |places, _| Box::pin(async { settings::check(places) }) },
+    Check { title: "clusters", look: |places, only| Box::pin(clusters::check(places, only)) },
+    Check { title: "this machine", look: |places, _| Box::pin(async { local::check(places) }) },
+    Check { title: "object store", look: |places, _| Box::pin(store::check(places)) },
+    Check { title: "scripts", look: |_, _| Box::pin(executors::check()) },
 ];
 
 pub(super) async fn run(session: &Session) -> Result<(), Failure> {
+    // A cluster that was named is looked at alone; one that is not there is told at once.
+    let only = session.cluster.as_deref().map(|name| target::by_name(session, name)).transpose()?;
     let mut all = Vec::new();
     for check in CHECKS {
-        let findings = progress::during(&format!("looking at {}", check.title), (check.look)(&session.places)).await;
+        let look = (check.look)(&session.places, only.as_ref());
+        let findings = progress::during(&format!("looking at {}", check.title), look).await;
         if !session.screen.json {
             show(session.screen, check.title, &findings);
         }

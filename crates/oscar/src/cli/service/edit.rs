@@ -4,7 +4,7 @@
 //! values when the text is read back.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -171,14 +171,17 @@ struct Desk {
 impl Desk {
     fn new(name: &str, text: &str) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::io("no file could be made for the editor", &error);
-        // The folder is its owner's alone, and so is what is in it.
-        let folder = tempfile::Builder::new().prefix("oscar-edit-").tempdir().map_err(failed)?;
+        // A definition holds credentials of its own making: variables, scripts, addresses.
+        let mut builder = tempfile::Builder::new();
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let folder = builder.prefix("oscar-edit-").tempdir().map_err(failed)?;
         let path = folder.path().join(format!("{name}.yaml"));
         let head = format!(
             "{OURS}The definition of {name}. Save and leave to change it; leave it as it is to change nothing.\n\
              {OURS}\"(hidden …)\" stands for a credential, which stays as it is unless you write another.\n"
         );
-        fs::write(&path, format!("{head}{text}")).map_err(failed)?;
+        write_private(&path, &format!("{head}{text}")).map_err(failed)?;
         Ok(Self { folder, path, last: String::new() })
     }
 
@@ -208,7 +211,7 @@ impl Desk {
         let head: Vec<_> =
             [message].into_iter().chain(faults).chain([end]).map(|line| format!("{OURS}{line}\n")).collect();
         debug_assert_eq!(head.len(), lines, "the faults name lines below these");
-        fs::write(&self.path, head.concat() + &text)
+        write_private(&self.path, &(head.concat() + &text))
             .map_err(|error| Failure::io("the edited file could not be written", &error))?;
         self.last = text;
         Ok(())
@@ -219,6 +222,18 @@ impl Desk {
         self.folder.disable_cleanup(true);
         failure.hint(format!("your text is kept in {}", self.path.display()))
     }
+}
+
+/// For its owner alone, also when an editor made the file anew.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    file.write_all(text.as_bytes())
 }
 
 fn one_line(text: &str) -> String {
@@ -279,6 +294,21 @@ mod tests {
             Err(wrong) => wrong.below(10).details,
             Ok(body) => panic!("accepted: {body}"),
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_reads_what_is_edited() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        let mut desk = Desk::new("plants", "name: plants\n").expect("made");
+        assert_eq!((mode(desk.folder.path()), mode(&desk.path)), (0o700, 0o600));
+        // Some editors write another file and rename it.
+        fs::remove_file(&desk.path).expect("removed");
+        fs::write(&desk.path, "name: others\n").expect("written");
+        fs::set_permissions(&desk.path, fs::Permissions::from_mode(0o644)).expect("opened");
+        desk.complain(Wrong::Refused(Failure::new(Exit::Invalid, "no"))).expect("another try");
+        assert_eq!(mode(&desk.path), 0o600);
     }
 
     #[test]

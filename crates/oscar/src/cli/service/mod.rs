@@ -3,7 +3,7 @@
 mod edit;
 
 use clap::Subcommand;
-use oscar_api::client::Tagged;
+use oscar_api::client::{Services, Tagged};
 use serde_json::{Value, json};
 
 use super::Session;
@@ -61,7 +61,15 @@ pub(super) async fn run(session: &Session, command: ServiceCommand) -> Result<()
 async fn list(session: &Session) -> Result<(), Failure> {
     let target = target::current(session)?;
     let client = target.client(target::ORDINARY)?;
-    let mut services = progress::during(&format!("asking {}", target.title()), client.services()).await?;
+    let Services { list: mut services, unreadable } =
+        progress::during(&format!("asking {}", target.title()), client.services()).await?;
+    if !unreadable.is_empty() {
+        let names = one_line(&unreadable.join(", "));
+        session.screen.warning(&format!("the manager cannot read what it has stored of: {names}"));
+        session
+            .screen
+            .hint("`oscar service get NAME` says why; write it anew, or remove it: oscar service delete NAME");
+    }
     services.sort_by_cached_key(|service| text(service, "name"));
     if session.screen.json {
         screen::value(&services.into_iter().map(view::blanked).collect());

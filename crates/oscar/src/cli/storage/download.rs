@@ -2,7 +2,6 @@
 //! object is still the same: the unfinished file has the object's tag in its name.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use super::body::Sent;
 use super::failure::Trouble;
 use super::store::{Head, SIGNATURE, Store, far};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::progress;
+use crate::cli::{progress, screen};
 
 /// So often nothing new may come before it is given up.
 const MOST_SILENT: u32 = 3;
@@ -149,10 +148,8 @@ pub(super) async fn to_output(store: &Store, bucket: &str, key: &str) -> Result<
     let make = || Ok(store.http.get(there.get_object(Some(&store.keys), key).sign(SIGNATURE)));
     let mut answer = store.retry(&format!("{bucket}/{key}"), make).await?;
     while let Some(chunk) = next(&mut answer, store).await.map_err(|trouble| trouble.failure)? {
-        let mut out = std::io::stdout().lock();
-        // A reader that went away, as `head` does, is no failure.
-        if out.write_all(&chunk).and_then(|()| out.flush()).is_err() {
-            return Ok(());
+        if !screen::put(&chunk) {
+            break;
         }
     }
     Ok(())

@@ -9,6 +9,7 @@ use oscar_api::body::{Config, ConfigSection, MinioProvider};
 use oscar_api::fdl::FdlError;
 use oscar_api::problem::{Code, Problem};
 use oscar_api::tree::{Reader, Value, parse_json};
+use oscar_model::fault::quoted;
 use oscar_model::identity::Principal;
 
 use super::super::answer::{Refused, json_answer};
@@ -75,7 +76,7 @@ pub(in super::super) async fn put_config(State(app): State<Arc<App>>, request: R
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "describes the body for the OpenAPI document; it is read from the tree")]
 struct ConfigChange {
-    allowed_image_repositories: Option<Vec<Option<String>>>,
+    allowed_image_repositories: Option<Vec<String>>,
 }
 
 async fn change_config(app: &App, headers: &HeaderMap, request: Request) -> Result<Vec<String>, Refused> {
@@ -91,6 +92,13 @@ async fn change_config(app: &App, headers: &HeaderMap, request: Request) -> Resu
         reader.fault("", node.kind(), "a map of fields");
     }
     let repositories = reader.fields("").texts("allowed_image_repositories");
+    for (index, entry) in repositories.iter().enumerate() {
+        if entry.trim().trim_end_matches('/').is_empty() {
+            // An entry that allows nothing in a list of nothing else would allow everything.
+            let path = format!("allowed_image_repositories[{index}]");
+            reader.fault(&path, quoted(entry), "a repository such as `ghcr.io/grycap`");
+        }
+    }
     if node.get("allowed_image_repositories").is_none() {
         // Taken for an empty list, a misspelt key would open the cluster to every image.
         reader.fault("allowed_image_repositories", "nothing", "a list; an empty one allows every image");

@@ -133,6 +133,9 @@ async fn answer(
         .foreseen
         .as_ref()
         .map(|foreseen| CreatedBody { members: foreseen.iter().map(foreseen_body).collect(), warnings: Vec::new() });
+    if matches!(principal, Principal::ServiceToken(_)) {
+        body = body.without_credentials();
+    }
     Ok(json_answer(StatusCode::OK, &body))
 }
 

@@ -40,7 +40,7 @@ async fn info(app: &App, headers: &HeaderMap) -> Result<Info, Refused> {
     authenticate(app, headers).await?;
     Ok(Info {
         version: concat!("v", env!("CARGO_PKG_VERSION")).to_owned(),
-        git_commit: option_env!("OSCAR_GIT_COMMIT").unwrap_or_default().to_owned(),
+        git_commit: env!("OSCAR_GIT_COMMIT").to_owned(),
         architecture: go_architecture(std::env::consts::ARCH).to_owned(),
         kubernetes_version: app.manager.kubernetes_version().await,
         serverless_backend: None,

@@ -11,7 +11,7 @@ use oscar_api::federation::channel::OPERATION_HEADER;
 use oscar_api::federation::replicas::CreatedBody;
 use oscar_api::json;
 use oscar_api::problem::Code;
-use oscar_api::service::{DefinitionFile, ServiceBody, ServiceRequest, encode};
+use oscar_api::service::{DefinitionFile, ServiceBody, ServiceRequest, UNREADABLE_HEADER, encode};
 use oscar_engine::ports::services::{Entry, Revision};
 use oscar_engine::{Action, Change, Consequences, Order, Purpose, Terms};
 use oscar_model::access::view;
@@ -28,9 +28,6 @@ use super::federation::{step_body, terms};
 
 /// The most services of one page.
 const MOST_PER_PAGE: usize = 1000;
-
-/// Names of services whose definition cannot be read, for the administrator.
-const UNREADABLE_HEADER: &str = "oscar-unreadable";
 
 /// Every service that the caller may see.
 #[utoipa::path(get, path = "/system/services",

@@ -2,6 +2,7 @@
 
 mod buckets;
 mod calls;
+mod credentials;
 mod gone;
 mod logs;
 mod numbers;
@@ -97,9 +98,9 @@ impl World {
                 federation: FederationPorts::none(),
                 jobs: Some(dispatcher),
             },
-            Policy::default(),
+            Policy { taken_subjects: vec!["oscar-admin".to_owned()], ..Policy::default() },
         );
-        let users = ["alice", "bob", "carol"].map(|name| (format!("token-of-{name}"), mk_user(name)));
+        let users = ["alice", "bob", "carol", "oscar-admin"].map(|name| (format!("token-of-{name}"), mk_user(name)));
         let app = App {
             manager: Arc::new(manager),
             identity: Arc::new(MemoryIdentity { users: users.into() }),

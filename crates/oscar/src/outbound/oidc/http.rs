@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use oscar_model::fault::without_userinfo;
 use reqwest::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Certificate, Client, Response, StatusCode, Url};
 use serde_json::Value;
@@ -40,7 +41,7 @@ pub(super) struct Posted {
 
 /// Which addresses an issuer may send us to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scheme {
+pub(super) enum Scheme {
     Https,
     /// Also plain HTTP on this host.
     Loopback,
@@ -75,27 +76,33 @@ pub(super) fn redirect_note(status: StatusCode) -> &'static str {
     if status.is_redirection() { ", and redirects are not followed" } else { "" }
 }
 
+/// How an issuer may be talked to, if its address can be used at all.
+pub(super) fn scheme_of(issuer: &Url, allow_plain_http: bool) -> Result<Scheme, SettingsError> {
+    let unusable =
+        |cause: &str| SettingsError::Issuer { url: without_userinfo(issuer.as_str()), cause: cause.to_owned() };
+    if issuer.host_str().unwrap_or_default().is_empty() {
+        return Err(unusable("it names no host"));
+    }
+    if !issuer.username().is_empty() || issuer.password().is_some() {
+        return Err(unusable("it contains credentials"));
+    }
+    if issuer.query().is_some() || issuer.fragment().is_some() {
+        return Err(unusable("it has a query or a fragment"));
+    }
+    match issuer.scheme() {
+        "https" => Ok(Scheme::Https),
+        "http" if allow_plain_http => Ok(Scheme::Plain),
+        "http" if is_loopback(issuer) => Ok(Scheme::Loopback),
+        "http" => Err(unusable("plain http is accepted from this host only")),
+        _ => Err(unusable("it is not an https address")),
+    }
+}
+
 impl IssuerClient {
     /// Also decides whether the address of the issuer can be used at all.
     pub(super) fn new(issuer: &Url, settings: &OidcSettings, repeat: Repeat) -> Result<Self, SettingsError> {
-        let unusable = |cause: &str| SettingsError::Issuer { url: issuer.to_string(), cause: cause.to_owned() };
+        let scheme = scheme_of(issuer, settings.allow_plain_http)?;
         let host = issuer.host_str().unwrap_or_default().to_owned();
-        if host.is_empty() {
-            return Err(unusable("it names no host"));
-        }
-        if !issuer.username().is_empty() || issuer.password().is_some() {
-            return Err(unusable("it contains credentials"));
-        }
-        if issuer.query().is_some() || issuer.fragment().is_some() {
-            return Err(unusable("it has a query or a fragment"));
-        }
-        let scheme = match issuer.scheme() {
-            "https" => Scheme::Https,
-            "http" if settings.allow_plain_http => Scheme::Plain,
-            "http" if is_loopback(issuer) => Scheme::Loopback,
-            "http" => return Err(unusable("plain http is accepted from this host only")),
-            _ => return Err(unusable("it is not an https address")),
-        };
         let client = build_client(issuer, scheme, settings, repeat)?;
         Ok(Self { client, scheme, host, post_timeout: settings.refresh_timeout })
     }

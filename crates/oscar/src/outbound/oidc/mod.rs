@@ -43,7 +43,7 @@ use token::Token;
 
 pub use groups::GroupSource;
 pub use refresh::OidcIssuers;
-pub use settings::{ClientSettings, IssuerSettings, OidcSettings, SettingsError};
+pub use settings::{ClientSettings, IssuerSettings, OidcSettings, SettingsError, check_issuers};
 
 /// Stands for a token wherever one would have to be kept.
 type TokenHash = [u8; 32];

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oscar_engine::ports::clock::Clock;
+use oscar_model::fault::without_userinfo;
 use oscar_model::secret::Secret;
+use reqwest::Url;
 
 use super::groups::GroupSource;
+use super::http::scheme_of;
 
 /// One identity provider whose tokens are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,6 +141,22 @@ impl OidcSettings {
         let named = self.accepted_groups.iter().map(|group| group.trim());
         named.filter(|group| !group.is_empty()).map(str::to_owned).collect()
     }
+}
+
+/// What is wrong with the addresses of issuers, before anything is set up for them.
+pub fn check_issuers<'a>(urls: impl IntoIterator<Item = &'a str>) -> Vec<SettingsError> {
+    let (mut seen, mut faults) = (Vec::new(), Vec::new());
+    for url in urls.into_iter().map(str::trim) {
+        let issuer = || SettingsError::Issuer { url: without_userinfo(url), cause: "it is no address".to_owned() };
+        let judged = Url::parse(url).map_err(|_| issuer()).and_then(|url| scheme_of(&url, false));
+        faults.extend(judged.err());
+        let plain = url.trim_end_matches('/');
+        if seen.contains(&plain) {
+            faults.push(SettingsError::Twice(without_userinfo(url)));
+        }
+        seen.push(plain);
+    }
+    faults
 }
 
 /// Why the settings cannot work.
