@@ -69,10 +69,10 @@ fn what_no_process_can_be_given_is_refused_and_not_quoted() {
     assert_eq!(paths, expected.map(|rest| format!("environment.{rest}")));
     assert!(!format!("{found:?}").contains("planted"), "{found:?}");
     let many: serde_json::Map<_, _> = (0..20).map(|n| (format!("V{n}"), json!("x".repeat(60_000)))).collect();
-    assert_eq!(paths_of_variables(many), ["environment"]);
+    assert_eq!(paths_of_variables(&many), ["environment"]);
 }
 
-fn paths_of_variables(variables: serde_json::Map<String, Value>) -> Vec<String> {
+fn paths_of_variables(variables: &serde_json::Map<String, Value>) -> Vec<String> {
     paths(&json!({"environment": {"variables": variables}}))
 }
 

@@ -57,7 +57,7 @@ impl Furnished {
         let wanted = Wanted::of(&service.definition);
         let doors = |definition: &Definition| {
             let Definition { visibility, allowed_users, isolation, .. } = definition;
-            (*visibility, allowed_users.clone(), isolation.clone())
+            (*visibility, allowed_users.clone(), *isolation)
         };
         let set_doors = former.is_some_and(|former| doors(former) != doors(&service.definition));
         let mut made = Vec::new();

@@ -35,8 +35,8 @@ async fn what_a_job_makes_arrives_in_the_store_that_the_operator_named() {
     assert_eq!(scene.manager.create(&service).await, 201, "{}", scene.manager.log());
 
     let job = scene.submit("plants", "ripe plums!").await;
-    let story = scene.ended("plants", &job).await;
-    assert_eq!(story["state"], "succeeded", "{story:#}\n{}", scene.log("plants", &job).await);
+    let ended = scene.ended("plants", &job).await;
+    assert_eq!(ended["state"], "succeeded", "{ended:#}\n{}", scene.log("plants", &job).await);
     assert_eq!(elsewhere.download("harvest", "out/out.txt").await.as_deref(), Some(&b"ripe plums!"[..]));
 
     let run = scene.manager.as_admin(Method::POST, "/run/plants").body("sweet plums!").send().await.expect("an answer");
