@@ -36,7 +36,7 @@ impl Dispatcher {
         };
         if next.phase.is_final() {
             let mut memory = self.memory();
-            memory.queue.remove(next.payer(), next.accepted_at(), name);
+            memory.queue.remove(next.payer(), &next.service, next.accepted_at(), name);
             memory.resting.retain(|(_, waiting)| waiting.job != *name);
         } else {
             // Told again at every tick, until it has ended.

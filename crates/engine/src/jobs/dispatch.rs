@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use oscar_model::capacity::{Node, Readiness};
-use oscar_model::job::admission::Waiting;
+use oscar_model::job::admission::{Admitted, ServiceLimit, Terms, Waiting};
 use oscar_model::job::{Event, Job, JobName, Need, Phase};
 
 use super::attempt::staging_prefix;
-use super::{Dispatcher, Held, limit_of, run_of};
+use super::{Dispatcher, Held, run_of, terms_of};
 use crate::failure::Failure;
 use crate::ports::StoreError;
 use crate::ports::buckets::STAGING_BUCKET;
@@ -73,10 +73,10 @@ impl Dispatcher {
                     }
                 }
             }
-            for waiting in self.admitted() {
+            for admitted in self.admitted() {
                 let dispatcher = self.clone();
                 // What fails here is in `deferred` and told by the next tick.
-                tokio::spawn(async move { dispatcher.begin(waiting).await });
+                tokio::spawn(async move { dispatcher.begin(admitted).await });
             }
         }
     }
@@ -85,6 +85,7 @@ impl Dispatcher {
     /// tried again, and what is old is forgotten.
     pub async fn tick_jobs(self: &Arc<Self>) -> Result<(), Failure> {
         let mut trouble = self.measure().await.err();
+        self.reread_terms().await;
         let (unsettled, ending, deferred) = {
             let mut memory = self.memory();
             let taken = std::mem::take(&mut memory.deferred);
@@ -127,8 +128,8 @@ impl Dispatcher {
     /// As [`Dispatcher::run`] does it, but one step at a time: for tests.
     pub async fn step(self: &Arc<Self>) -> Result<(), Failure> {
         let mut trouble = None;
-        for waiting in self.admitted() {
-            trouble = self.begin(waiting).await.err().or(trouble);
+        for admitted in self.admitted() {
+            trouble = self.begin(admitted).await.err().or(trouble);
         }
         let runs: BTreeSet<_> = self.memory().held.keys().cloned().collect();
         for run in runs {
@@ -141,19 +142,19 @@ impl Dispatcher {
     }
 
     /// Jobs that may start now; their room is held. Synchronous runs among them are told.
-    fn admitted(&self) -> Vec<Waiting> {
+    fn admitted(&self) -> Vec<Admitted> {
         let (now, mut memory) = (self.now(), self.memory());
         let rested = memory.resting.extract_if(.., |(from, _)| *from <= now).map(|(_, waiting)| waiting);
         for waiting in rested.collect::<Vec<_>>() {
             memory.queue.push(waiting);
         }
         let mut jobs = Vec::new();
-        while let Some(waiting) = memory.queue.admit() {
-            match memory.admitted.remove(&waiting.job) {
-                None => jobs.push(waiting),
+        while let Some(admitted) = memory.queue.admit() {
+            match memory.admitted.remove(&admitted.waiting.job) {
+                None => jobs.push(admitted),
                 // If he went away meanwhile, his place gives the room back.
                 Some(caller) => {
-                    let Waiting { job, user, service, need, .. } = waiting;
+                    let Admitted { waiting: Waiting { job, user, service, .. }, need } = admitted;
                     memory.granted.insert(job, Held { user, service, need });
                     let _ = caller.send(());
                 }
@@ -249,6 +250,20 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// Services may be changed while their jobs wait. What they are comes from memory, and there
+    /// are fewer of them than jobs.
+    async fn reread_terms(&self) {
+        let services: Vec<_> = self.memory().queue.services().cloned().collect();
+        for service in services {
+            // What cannot be read now is read when there is room for it.
+            if let Ok(Some(stored)) = self.services.get(&service).await
+                && self.memory().queue.set_terms(&service, terms_of(&stored.service.definition))
+            {
+                self.wake.notify_one();
+            }
+        }
+    }
+
     /// A job that was running when an earlier manager ended.
     fn hold_again(&self, job: &Job) {
         let held = Held { user: job.payer().clone(), service: job.service.clone(), need: job.need };
@@ -264,17 +279,17 @@ impl Dispatcher {
 
     /// Puts a job in its line, or beside it while it has to wait after an attempt.
     pub(super) async fn line_up(&self, job: &Job) {
-        let limit = match self.services.get(&job.service).await {
-            Ok(Some(stored)) => limit_of(&stored.service.definition),
-            _ => oscar_model::job::admission::ServiceLimit::default(),
+        let terms = match self.services.get(&job.service).await {
+            Ok(Some(stored)) => terms_of(&stored.service.definition),
+            // It is looked at again when there is room for it.
+            _ => Terms { need: job.need, limit: ServiceLimit::default() },
         };
         let waiting = Waiting {
             job: job.name.clone(),
             user: job.payer().clone(),
             service: job.service.clone(),
-            need: job.need,
             since: job.accepted_at(),
-            limit,
+            terms,
         };
         let (now, mut memory) = (self.now(), self.memory());
         if job.begins_from() > now {

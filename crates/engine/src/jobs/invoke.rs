@@ -10,10 +10,13 @@ use oscar_model::service::Service;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::{Dispatcher, Held, limit_of, need_of};
+use super::{Dispatcher, Held, need_of, terms_of};
 use crate::failure::Failure;
 use crate::ports::runtime::{Ended, Exit, Observed, Order, Outputs, RunId, RuntimeError};
 use crate::ports::usage::Usage;
+
+/// How often a caller queues again because the service was changed while he waited.
+const MOST_PLACES: u32 = 10;
 
 /// What a synchronous run answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,17 +54,25 @@ impl Dispatcher {
         name: &ServiceName,
         body: Arc<[u8]>,
     ) -> Result<Answer, RunFailure> {
-        let service = self.invocable(principal, name).await?;
-        let need = need_of(&service.definition);
-        if !self.memory().queue.is_possible(&need, &limit_of(&service.definition)) {
-            return Err(RunFailure::TooLarge);
-        }
+        let mut service = self.invocable(principal, name).await?;
         let user = match principal {
             Principal::User(user) => Owner::User(user.subject.clone()),
             Principal::Admin => Owner::Admin,
             Principal::ServiceToken(_) => service.owner.clone(),
         };
-        let visit = Visit::wait(self.clone(), self.new_name(name)?, &user, &service).await?;
+        let mut tries = 0..MOST_PLACES;
+        let visit = loop {
+            tries.next().ok_or(RunFailure::Busy)?;
+            if !self.memory().queue.is_possible(&terms_of(&service.definition)) {
+                return Err(RunFailure::TooLarge);
+            }
+            let visit = Visit::wait(self.clone(), self.new_name(name)?, &user, &service).await?;
+            // It may have been changed while he waited: what is held must be what is used.
+            service = self.invocable(principal, name).await?;
+            if visit.held.need == need_of(&service.definition) {
+                break visit;
+            }
+        };
         let answer = visit.run(&service, body).await;
         self.count(principal, &service, &answer).await;
         answer
@@ -123,31 +134,26 @@ impl Visit {
         service: &Service,
     ) -> Result<Self, RunFailure> {
         let (sender, admitted) = oneshot::channel();
-        let need = need_of(&service.definition);
-        let since = dispatcher.now();
-        let place = Place { dispatcher: &dispatcher, user, since, job: &job };
+        let (since, terms) = (dispatcher.now(), terms_of(&service.definition));
+        let place = Place { dispatcher: &dispatcher, user, service: service.name(), since, job: &job };
         {
             let mut memory = dispatcher.memory();
             if memory.admitted.len() >= dispatcher.policy.most_waiting_runs {
                 return Err(RunFailure::Busy);
             }
             memory.admitted.insert(job.clone(), sender);
-            memory.queue.push(Waiting {
-                job: job.clone(),
-                user: user.clone(),
-                service: service.name().clone(),
-                need,
-                since,
-                limit: limit_of(&service.definition),
-            });
+            memory.queue.set_terms(service.name(), terms);
+            let (user, service) = (user.clone(), service.name().clone());
+            memory.queue.push(Waiting { job: job.clone(), user, service, since, terms });
         }
         dispatcher.wake.notify_one();
         let waited = tokio::time::timeout(dispatcher.policy.run_time_limit, admitted).await;
         if !matches!(waited, Ok(Ok(()))) {
             return Err(RunFailure::TimedOut(dispatcher.policy.run_time_limit.as_secs()));
         }
-        place.take();
-        let held = Held { user: user.clone(), service: service.name().clone(), need };
+        let Some(held) = place.take() else {
+            return Err(Failure::Impossible("whoever is let in was given room".to_owned()).into());
+        };
         Ok(Self { run: RunId { job, attempt: 1 }, held, start: None, dispatcher })
     }
 
@@ -231,14 +237,15 @@ impl Drop for Visit {
 struct Place<'a> {
     dispatcher: &'a Dispatcher,
     user: &'a Owner,
+    service: &'a ServiceName,
     since: Millis,
     job: &'a JobName,
 }
 
 impl Place<'_> {
     /// The room is the caller's to give back from now on.
-    fn take(self) {
-        self.dispatcher.memory().granted.remove(self.job);
+    fn take(self) -> Option<Held> {
+        self.dispatcher.memory().granted.remove(self.job)
     }
 }
 
@@ -246,7 +253,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut memory = self.dispatcher.memory();
         memory.admitted.remove(self.job);
-        memory.queue.remove(self.user, self.since, self.job);
+        memory.queue.remove(self.user, self.service, self.since, self.job);
         if let Some(Held { user, service, need }) = memory.granted.remove(self.job) {
             memory.queue.release(&user, &service, need);
         }

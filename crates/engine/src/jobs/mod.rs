@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
-use oscar_model::job::admission::{Queue, ServiceLimit, Waiting};
+use oscar_model::job::admission::{Queue, ServiceLimit, Terms, Waiting};
 use oscar_model::job::{Event, Job, JobName, Millis, Need};
 use oscar_model::service::Definition;
 use tokio::sync::{Notify, oneshot};
@@ -199,16 +199,17 @@ fn need_of(definition: &Definition) -> Need {
     Need { cores: definition.cpu.millis(), bytes: definition.memory.units(), gpus: i64::from(definition.enable_gpu) }
 }
 
-/// What all its runs together may hold. Zero is no limit, as dashboards send it.
-fn limit_of(definition: &Definition) -> ServiceLimit {
+/// What the runs of a service hold. A total of zero is no limit, as dashboards send it.
+fn terms_of(definition: &Definition) -> Terms {
     let given = |quantity: &Option<oscar_model::quantity::Quantity>,
                  value: fn(&oscar_model::quantity::Quantity) -> i64| {
         quantity.as_ref().map(value).filter(|amount| *amount > 0)
     };
-    ServiceLimit {
+    let limit = ServiceLimit {
         cores: given(&definition.total_cpu, oscar_model::quantity::Quantity::millis),
         bytes: given(&definition.total_memory, oscar_model::quantity::Quantity::units),
-    }
+    };
+    Terms { need: need_of(definition), limit }
 }
 
 /// The attempt that a job is at.

@@ -4,6 +4,7 @@ mod crash;
 mod faults;
 mod fragile;
 mod owners;
+mod queue;
 mod removal;
 mod story;
 mod synchronous;

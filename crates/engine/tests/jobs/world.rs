@@ -92,6 +92,14 @@ impl World {
         self.services.create(service, Sensitive::default()).await.expect("made");
     }
 
+    /// The service is changed by its owner.
+    pub(crate) async fn change(&self, service: &str, change: impl FnOnce(&mut Definition)) {
+        let stored = self.services.get(&name(service)).await.expect("read").expect("there");
+        let mut service = stored.service.clone();
+        change(&mut service.definition);
+        self.services.replace(service, Sensitive::default(), &stored.revision).await.expect("changed");
+    }
+
     pub(crate) fn dispatcher(&self) -> Arc<Dispatcher> {
         self.dispatcher_on(self.jobs.clone(), self.runtime.clone(), self.buckets.clone())
     }
