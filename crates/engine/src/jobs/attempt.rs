@@ -29,7 +29,7 @@ impl Dispatcher {
     pub(super) async fn begin(&self, admitted: Admitted) -> Result<(), StoreError> {
         let Admitted { waiting, need } = admitted;
         let _turn = self.turns.take(&waiting.job).await;
-        let held = Held { user: waiting.user.clone(), service: waiting.service.clone(), need };
+        let held = Held { user: waiting.user.clone(), service: waiting.service.clone(), need, is_given_back: false };
         let begun = self.try_begin(&waiting.job, &held).await;
         if !matches!(begun, Ok(Begun::Yes)) {
             let mut memory = self.memory();
@@ -53,6 +53,10 @@ impl Dispatcher {
             return Ok(if self.adopt(&job, held) { Begun::Yes } else { Begun::No });
         }
         self.runtime.ready().await.map_err(|error| unavailable(&error))?;
+        if job.attempt > 0 {
+            // Whatever became of it: no two attempts of a job run at the same time.
+            self.fence(&run_of(&job)).await?;
+        }
         let Some(stored) = self.services.get(&job.service).await? else {
             self.advance(&job, Event::Refuse { reason: "its service was removed".to_owned() }).await?;
             return Ok(Begun::No);
@@ -220,8 +224,13 @@ impl Dispatcher {
 
     /// Ends the part that an attempt had in the store and in the runtime, then stores the event.
     pub(super) async fn close_attempt(&self, job: &Job, event: Event) -> Result<(), StoreError> {
-        let run = run_of(job);
         self.revoke(&job.access_key).await?;
+        self.close_part(job, event).await
+    }
+
+    /// The same when the key is somebody else's business.
+    pub(super) async fn close_part(&self, job: &Job, event: Event) -> Result<(), StoreError> {
+        let run = run_of(job);
         if let Some(job) = self.advance(job, event).await? {
             if job.phase.is_final() {
                 // After it, not before: what is tried again until it is stored would count again.

@@ -10,7 +10,7 @@ use oscar_model::service::Service;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::{Dispatcher, Held, need_of, terms_of};
+use super::{Dispatcher, Guest, Held, need_of, terms_of};
 use crate::failure::Failure;
 use crate::ports::runtime::{Ended, Exit, Observed, Order, Outputs, RunId, RuntimeError};
 use crate::ports::usage::Usage;
@@ -66,16 +66,14 @@ impl Dispatcher {
             if !self.memory().queue.is_possible(&terms_of(&service.definition)) {
                 return Err(RunFailure::TooLarge);
             }
-            let visit = Visit::wait(self.clone(), self.new_name(name)?, &user, &service).await?;
+            let visit = Visit::wait(self.clone(), self.new_name(name)?, &user, caller_of(principal), &service).await?;
             // It may have been changed while he waited: what is held must be what is used.
             service = self.invocable(principal, name).await?;
             if visit.held.need == need_of(&service.definition) {
                 break visit;
             }
         };
-        let answer = visit.run(&service, body).await;
-        self.count(principal, &service, &answer).await;
-        answer
+        visit.run(&service, body).await
     }
 
     pub(super) fn is_synchronous(&self, job: &JobName) -> bool {
@@ -95,26 +93,20 @@ impl Dispatcher {
             let _ = caller.send(ended);
         }
     }
+}
 
-    async fn count(&self, principal: &Principal, service: &Service, answer: &Result<Answer, RunFailure>) {
-        let user = match principal {
-            Principal::ServiceToken(_) => String::new(),
-            other => other.label().to_owned(),
-        };
-        let millis = answer.as_ref().map_or(0, |answer| answer.millis);
-        let need = need_of(&service.definition);
-        let amount = |units: i64| u64::try_from(units).unwrap_or(0).saturating_mul(millis);
-        let usage = Usage {
-            service: service.name().clone(),
-            owner: service.owner.clone(),
-            user,
-            synchronous: true,
-            at: self.now(),
-            core_millis: amount(need.cores),
-            gpu_millis: amount(need.gpus),
-        };
-        let _ = self.jobs.note_usage(&usage).await;
+/// Nobody who holds only the token of a service has a name.
+fn caller_of(principal: &Principal) -> String {
+    match principal {
+        Principal::ServiceToken(_) => String::new(),
+        other => other.label().to_owned(),
     }
+}
+
+/// One user may take as many places as he leaves free, so there is always one for somebody else
+/// until many have come.
+fn may_wait(mine: usize, all: usize, most: usize) -> bool {
+    mine < most.saturating_sub(all)
 }
 
 /// One synchronous run that has its room. Dropped, it gives everything back.
@@ -122,6 +114,10 @@ struct Visit {
     dispatcher: Arc<Dispatcher>,
     run: RunId,
     held: Held,
+    /// Who called and since when room is held, for statistics.
+    caller: String,
+    owner: Owner,
+    since: Millis,
     /// Its own task, because a start that is left half-way could not be ended.
     start: Option<JoinHandle<Result<(), RuntimeError>>>,
 }
@@ -131,6 +127,7 @@ impl Visit {
         dispatcher: Arc<Dispatcher>,
         job: JobName,
         user: &Owner,
+        caller: String,
         service: &Service,
     ) -> Result<Self, RunFailure> {
         let (sender, admitted) = oneshot::channel();
@@ -138,10 +135,11 @@ impl Visit {
         let place = Place { dispatcher: &dispatcher, user, service: service.name(), since, job: &job };
         {
             let mut memory = dispatcher.memory();
-            if memory.admitted.len() >= dispatcher.policy.most_waiting_runs {
+            let mine = memory.admitted.values().filter(|guest| guest.user == *user).count();
+            if !may_wait(mine, memory.admitted.len(), dispatcher.policy.most_waiting_runs) {
                 return Err(RunFailure::Busy);
             }
-            memory.admitted.insert(job.clone(), sender);
+            memory.admitted.insert(job.clone(), Guest { user: user.clone(), admitted: sender });
             memory.queue.set_terms(service.name(), terms);
             let (user, service) = (user.clone(), service.name().clone());
             memory.queue.push(Waiting { job: job.clone(), user, service, since, terms });
@@ -154,7 +152,8 @@ impl Visit {
         let Some(held) = place.take() else {
             return Err(Failure::Impossible("whoever is let in was given room".to_owned()).into());
         };
-        Ok(Self { run: RunId { job, attempt: 1 }, held, start: None, dispatcher })
+        let (since, owner) = (dispatcher.now(), service.owner.clone());
+        Ok(Self { run: RunId { job, attempt: 1 }, held, caller, owner, since, start: None, dispatcher })
     }
 
     async fn run(mut self, service: &Arc<Service>, event: Arc<[u8]>) -> Result<Answer, RunFailure> {
@@ -192,6 +191,21 @@ impl Visit {
         }
     }
 
+    /// What it held, whatever came of it.
+    fn usage(&self) -> Usage {
+        let (now, need) = (self.dispatcher.now(), self.held.need);
+        let amount = |units: i64| u64::try_from(units).unwrap_or(0).saturating_mul(now.saturating_sub(self.since));
+        Usage {
+            service: self.held.service.clone(),
+            owner: self.owner.clone(),
+            user: self.caller.clone(),
+            synchronous: true,
+            at: now,
+            core_millis: amount(need.cores),
+            gpu_millis: amount(need.gpus),
+        }
+    }
+
     async fn answer(&self, ended: Ended) -> Result<Answer, RunFailure> {
         let limit = self.dispatcher.policy.run_time_limit.as_secs();
         let response = || async {
@@ -215,19 +229,23 @@ impl Drop for Visit {
             let mut memory = self.dispatcher.memory();
             memory.ended.remove(&self.run.job);
             memory.held.remove(&self.run);
-            let Held { user, service, need } = &self.held;
+            let Held { user, service, need, .. } = &self.held;
             memory.queue.release(user, service, *need);
         }
         self.dispatcher.wake.notify_one();
         if let Some(start) = self.start.take() {
-            let (dispatcher, run) = (self.dispatcher.clone(), self.run.clone());
+            let (dispatcher, run, usage) = (self.dispatcher.clone(), self.run.clone(), self.usage());
             tokio::spawn(async move {
+                let _ = dispatcher.jobs.note_usage(&usage).await;
                 if !start.is_finished() {
                     let _ = start.await;
                 }
-                let _ = dispatcher.runtime.fence(&run).await;
-                let _ = dispatcher.runtime.forget(&run).await;
-                let _ = dispatcher.runtime.remove_logs(&run.job).await;
+                let is_gone = dispatcher.fence(&run).await.is_ok() && dispatcher.runtime.forget(&run).await.is_ok();
+                dispatcher.remove_logs(vec![run.job.clone()]).await;
+                if !is_gone {
+                    // As what an earlier manager left: it is nobody's, and looked at until it is gone.
+                    dispatcher.memory().unsettled.insert(run);
+                }
             });
         }
     }
@@ -254,7 +272,7 @@ impl Drop for Place<'_> {
         let mut memory = self.dispatcher.memory();
         memory.admitted.remove(self.job);
         memory.queue.remove(self.user, self.service, self.since, self.job);
-        if let Some(Held { user, service, need }) = memory.granted.remove(self.job) {
+        if let Some(Held { user, service, need, .. }) = memory.granted.remove(self.job) {
             memory.queue.release(&user, &service, need);
         }
         // What stood behind it may start.

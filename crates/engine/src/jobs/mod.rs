@@ -10,6 +10,7 @@ mod finish;
 mod invoke;
 mod shares;
 mod submit;
+mod upkeep;
 mod view;
 
 use std::collections::{BTreeSet, HashMap};
@@ -19,7 +20,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use oscar_model::job::admission::{Queue, ServiceLimit, Terms, Waiting};
 use oscar_model::job::{Event, Job, JobName, Millis, Need};
 use oscar_model::service::Definition;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Mutex as Lock, Notify, Semaphore, oneshot};
+
+use crate::failure::Failure;
 
 use crate::ports::StoreError;
 use crate::ports::buckets::Buckets;
@@ -97,6 +100,10 @@ pub struct Dispatcher {
     turns: Turns<JobName>,
     /// Something may be able to start.
     wake: Notify,
+    /// So many attempts are looked at again at once.
+    looks: Semaphore,
+    /// Whoever does what is done now and then.
+    chores: Arc<Lock<()>>,
 }
 
 /// What is forgotten when the manager ends, and found again when it starts.
@@ -108,13 +115,23 @@ struct Memory {
     deferred: Vec<Waiting>,
     /// Jobs whose last attempt vanished, and from when on the next one may begin.
     resting: Vec<(Millis, Waiting)>,
-    /// Attempts whose last change could not be dealt with.
+    /// Attempts whose last change could not be dealt with, or was not yet.
     unsettled: BTreeSet<RunId>,
+    /// Jobs whose outputs are being put in their place, and how to tell that they are not wanted.
+    placing: HashMap<JobName, Arc<Notify>>,
+    /// What could not be removed: logs of jobs that are gone, keys of attempts that have ended.
+    logs_left: BTreeSet<JobName>,
+    keys_left: BTreeSet<String>,
+    /// Whether what an earlier manager left was looked for: attempts, and logs.
+    is_listed: bool,
+    is_swept: bool,
+    /// What last went wrong where nobody waits for it.
+    trouble: Option<Failure>,
     /// Jobs whose attempt was told to end.
     ending: BTreeSet<RunId>,
     /// Synchronous runs that wait for room, those that were just given it, and those that were
     /// started; of the last also who waits for their end and was not told yet.
-    admitted: HashMap<JobName, oneshot::Sender<()>>,
+    admitted: HashMap<JobName, Guest>,
     granted: HashMap<JobName, Held>,
     ended: HashMap<JobName, Option<oneshot::Sender<Option<Ended>>>>,
 }
@@ -124,6 +141,14 @@ struct Held {
     user: oscar_model::identity::Owner,
     service: oscar_model::name::ServiceName,
     need: Need,
+    /// The attempt has ended, but its end is not stored yet.
+    is_given_back: bool,
+}
+
+/// A caller who waits for room.
+struct Guest {
+    user: oscar_model::identity::Owner,
+    admitted: oneshot::Sender<()>,
 }
 
 impl Dispatcher {
@@ -141,6 +166,12 @@ impl Dispatcher {
             deferred: Vec::new(),
             resting: Vec::new(),
             unsettled: BTreeSet::new(),
+            placing: HashMap::new(),
+            logs_left: BTreeSet::new(),
+            keys_left: BTreeSet::new(),
+            is_listed: false,
+            is_swept: false,
+            trouble: None,
             ending: BTreeSet::new(),
             admitted: HashMap::new(),
             granted: HashMap::new(),
@@ -158,6 +189,8 @@ impl Dispatcher {
             memory: Mutex::new(memory),
             turns: Turns::default(),
             wake: Notify::new(),
+            looks: Semaphore::new(upkeep::AT_ONCE),
+            chores: Arc::default(),
         }
     }
 

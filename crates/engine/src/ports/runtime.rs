@@ -46,6 +46,9 @@ pub trait Runtime: Send + Sync {
     /// What the script and its supervisor said.
     async fn log(&self, run: &RunId, query: &LogQuery) -> Result<LogPart, RuntimeError>;
 
+    /// Every job and synchronous run of which there is a log.
+    async fn logged(&self) -> Result<Vec<JobName>, RuntimeError>;
+
     /// Of every attempt of the job.
     async fn remove_logs(&self, job: &JobName) -> Result<(), RuntimeError>;
 
