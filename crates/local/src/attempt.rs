@@ -8,12 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use oscar_engine::ports::runtime::ATTEMPT_SLACK;
 use oscar_exec::{Ended, Executor, Limits as Bounds, Network, Run};
 use oscar_model::secret::Secret;
 use oscar_model::service::storage::{ProviderKind, ProviderRef};
 use oscar_supervisor::{
     Access, CancellationToken, Credentials, EventSource, Exit, FunctionConfig, Limits, OutputSink, Outputs, Report,
-    Sandbox, SandboxError, ScriptRun, Task, perform,
+    Sandbox, SandboxError, ScriptRun, Stage, Task, perform,
 };
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
@@ -124,6 +125,7 @@ fn task(folder: &AttemptFolder, order: &AttemptOrder, config: FunctionConfig) ->
         env: order.environment.clone(),
         limits: Limits {
             script_time: order.time_limit_ms.map(Duration::from_millis),
+            whole_time: order.time_limit_ms.map(|limit| Duration::from_millis(limit) + ATTEMPT_SLACK),
             grace: GRACE,
             ..Limits::default()
         },
@@ -137,10 +139,13 @@ fn failed(sentence: String) -> AttemptResult {
 /// `was_full`: there was no room left on the disk when the script ended.
 fn exit_of(report: &Report, cancelled: bool, was_full: bool) -> ResultExit {
     match (&report.exit, &report.failure) {
+        (_, Some(failure)) if failure.stage == Stage::Time && !cancelled => {
+            ResultExit::Failed(failure.sentence.clone())
+        }
         (Some(Exit::TimedOut), _) => ResultExit::TimedOut,
         (Some(Exit::Cancelled), _) => ResultExit::Cancelled,
         (_, Some(_)) if cancelled => ResultExit::Cancelled,
-        (_, Some(failure)) if failure.wants_room() => ResultExit::NoRoom(failure.sentence.clone()),
+        (_, Some(failure)) if failure.wants_room => ResultExit::NoRoom(failure.sentence.clone()),
         // Also of a script that ended well: nobody knows whether it wrote everything.
         (Some(_), _) if was_full => ResultExit::NoRoom(FULL_AT_THE_END.to_owned()),
         (Some(Exit::Code(code)), _) if *code != 0 => ResultExit::Code(*code),

@@ -13,15 +13,15 @@ use super::dispatch::unavailable;
 use super::{Dispatcher, Held, run_of, terms_of};
 use crate::ports::StoreError;
 use crate::ports::buckets::{Bucket, Grant, Keys, STAGING_BUCKET, Verb};
-use crate::ports::runtime::{Order, Outputs, RunId, RuntimeError, StoreAccess};
+use crate::ports::runtime::{ATTEMPT_SLACK, Order, Outputs, RunId, RuntimeError, StoreAccess};
 use crate::storage::{Wanted, per_user};
 
 /// With this annotation outputs go straight to their place: nothing is staged, and a repeated
 /// attempt may write again what a former one wrote.
 pub(crate) const OUTPUTS_ANNOTATION: &str = "oscar.grycap/outputs";
 
-/// How long keys outlive the time limit of their attempt: its outputs are still to be written.
-const KEY_SLACK: Duration = Duration::from_hours(1);
+/// How long keys outlive their attempt: what is begun with them takes a moment to begin and to end.
+const KEY_SLACK: Duration = Duration::from_mins(30);
 
 impl Dispatcher {
     /// Starts a job whose room is held already; the room is given back when it does not start.
@@ -166,7 +166,7 @@ impl Dispatcher {
         if grants.is_empty() {
             return Ok(None);
         }
-        let expires = self.clock.now() + self.policy.time_limit + KEY_SLACK;
+        let expires = self.clock.now() + self.policy.time_limit + ATTEMPT_SLACK + KEY_SLACK;
         let keys = self.buckets.scoped_key(&grants, expires).await.map_err(KeyTrouble::Store)?;
         Ok(Some(keys))
     }

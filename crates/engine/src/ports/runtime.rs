@@ -11,6 +11,10 @@ use oscar_model::service::Service;
 
 use super::buckets::Keys;
 
+/// How much longer than its script an attempt may take in all: with fetching its input and storing
+/// its outputs.
+pub const ATTEMPT_SLACK: Duration = Duration::from_hours(1);
+
 /// Contract:
 /// - [`Runtime::start`] is idempotent: an attempt runs at most once, whatever is repeated.
 /// - An attempt goes on when the manager ends, and a manager that starts finds it again by
@@ -73,6 +77,7 @@ pub struct Order {
     pub event: Arc<[u8]>,
     pub store: StoreAccess,
     pub outputs: Outputs,
+    /// Of the script; the attempt ends [`ATTEMPT_SLACK`] later at the latest.
     pub time_limit: Option<Duration>,
     /// The caller waits for the answer.
     pub synchronous: bool,
