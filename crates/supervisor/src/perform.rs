@@ -214,8 +214,10 @@ impl Job<'_> {
         let exit = self.sandbox.run(run, &mut capture).await;
         let cut = capture.finish().await;
         self.report.times.script_ms = since(begun);
-        let exit =
-            exit.map_err(|error| Failure::new(Stage::Script, format!("The script could not be run: {error}.")))?;
+        let exit = exit.map_err(|error| {
+            let sentence = format!("The script could not be run: {error}.");
+            Failure::new(Stage::Script, Complaint { sentence, wants_room: error.wants_room })
+        })?;
         self.report.exit = Some(exit);
         if exit.is_success() {
             self.journal.info("The script has ended.").await;

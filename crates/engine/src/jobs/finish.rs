@@ -74,6 +74,7 @@ impl Dispatcher {
         let unwanted = Arc::new(Notify::new());
         self.memory().placing.insert(job.name.clone(), unwanted.clone());
         let placed = tokio::select! {
+            biased;
             placed = self.place(job) => Some(placed),
             () = unwanted.notified() => None,
         };
