@@ -1,7 +1,7 @@
 //! A job as bytes for a store.
 
 use oscar_model::identity::Owner;
-use oscar_model::job::{Job, JobName, Need, ObjectRef, Output, Phase, Source, Step};
+use oscar_model::job::{Job, JobName, Need, ObjectRef, Output, Phase, Rests, Source, Step};
 use oscar_model::name::ServiceName;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,8 @@ struct StoredJob {
     attempt: u32,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     access_key: String,
+    #[serde(default)]
+    rests: StoredRests,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     cancelling: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -67,6 +69,15 @@ struct StoredNeed {
     cores: i64,
     bytes: i64,
     gpus: i64,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct StoredRests {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<u64>,
+    attempts: u32,
+    last: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -103,6 +114,7 @@ pub fn to_bytes(job: &Job) -> Vec<u8> {
         phase,
         attempt,
         access_key,
+        rests: Rests { since, attempts, last },
         cancelling,
         forgetting,
         exit_code,
@@ -126,6 +138,7 @@ pub fn to_bytes(job: &Job) -> Vec<u8> {
         phase: phase.as_str().to_owned(),
         attempt: *attempt,
         access_key: access_key.clone(),
+        rests: StoredRests { since: *since, attempts: *attempts, last: *last },
         cancelling: *cancelling,
         forgetting: *forgetting,
         exit_code: *exit_code,
@@ -155,6 +168,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Job, String> {
         phase: now,
         attempt,
         access_key,
+        rests: StoredRests { since, attempts, last },
         cancelling,
         forgetting,
         exit_code,
@@ -177,6 +191,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Job, String> {
         phase: phase(&now)?,
         attempt,
         access_key,
+        rests: Rests { since, attempts, last },
         cancelling,
         forgetting,
         exit_code,
@@ -256,17 +271,18 @@ mod tests {
             (reason, access_key, at) in (any::<String>(), any::<String>(), any::<u64>()),
             output in (any::<String>(), any::<String>(), any::<u64>(), proptest::option::of(any::<String>())),
             code in any::<i32>(),
-            ending in 0..4usize,
+            ending in 0..5usize,
         ) {
             let submitter = user.then(|| Owner::parse("someone@egi.eu").expect("a subject"));
             let job = mk_job(submitter, source, place.map(|(bucket, key)| ObjectRef { bucket, key }));
             let (bucket, key, bytes, staged) = output;
             let output = Output { provider: "minio.default".to_owned(), bucket, key, bytes, staged };
-            let mut events = vec![Event::Queue { reason: reason.clone() }, Event::Start { reason: reason.clone(), access_key }];
+            let mut events = vec![Event::Queue { reason: reason.clone() }, Event::Start { reason: reason.clone(), access_key, need: Need { cores: 1, bytes: 2, gpus: 3 } }];
             events.extend(match ending {
                 0 => vec![Event::Decide { attempt: 1, outputs: vec![output] }, Event::Succeed { attempt: 1 }],
                 1 => vec![Event::Fail { attempt: 1, exit_code: Some(code), reason }],
                 2 => vec![Event::Forget, Event::Cancel { by: reason }],
+                3 => vec![Event::Rest { attempt: 1, reason, patience: 1 }],
                 _ => vec![Event::Vanish { attempt: 1, reason }],
             });
             let mut job = job;

@@ -8,12 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use oscar_exec::{Ended, Executor, Limits as Bounds, Network, Run};
+use oscar_engine::ports::runtime::ATTEMPT_SLACK;
+use oscar_exec::{Ended, ExecError, Executor, Limits as Bounds, Network, Run};
 use oscar_model::secret::Secret;
 use oscar_model::service::storage::{ProviderKind, ProviderRef};
 use oscar_supervisor::{
     Access, CancellationToken, Credentials, EventSource, Exit, FunctionConfig, Limits, OutputSink, Outputs, Report,
-    Sandbox, SandboxError, ScriptRun, Task, perform,
+    Sandbox, SandboxError, ScriptRun, Stage, Task, perform,
 };
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
@@ -124,6 +125,7 @@ fn task(folder: &AttemptFolder, order: &AttemptOrder, config: FunctionConfig) ->
         env: order.environment.clone(),
         limits: Limits {
             script_time: order.time_limit_ms.map(Duration::from_millis),
+            whole_time: order.time_limit_ms.map(|limit| Duration::from_millis(limit) + ATTEMPT_SLACK),
             grace: GRACE,
             ..Limits::default()
         },
@@ -137,12 +139,15 @@ fn failed(sentence: String) -> AttemptResult {
 /// `was_full`: there was no room left on the disk when the script ended.
 fn exit_of(report: &Report, cancelled: bool, was_full: bool) -> ResultExit {
     match (&report.exit, &report.failure) {
+        (_, Some(failure)) if failure.stage == Stage::Time && !cancelled => {
+            ResultExit::Failed(failure.sentence.clone())
+        }
         (Some(Exit::TimedOut), _) => ResultExit::TimedOut,
         (Some(Exit::Cancelled), _) => ResultExit::Cancelled,
         (_, Some(_)) if cancelled => ResultExit::Cancelled,
-        (_, Some(failure)) if failure.wants_room() => ResultExit::NoRoom(failure.sentence.clone()),
+        (_, Some(failure)) if failure.wants_room => ResultExit::NoRoom(failure.sentence.clone()),
         // Also of a script that ended well: nobody knows whether it wrote everything.
-        (Some(_), _) if was_full => ResultExit::NoRoom(FULL_AT_THE_END.to_owned()),
+        _ if was_full => ResultExit::NoRoom(FULL_AT_THE_END.to_owned()),
         (Some(Exit::Code(code)), _) if *code != 0 => ResultExit::Code(*code),
         (_, Some(failure)) => ResultExit::Failed(failure.sentence.clone()),
         (_, None) => ResultExit::Success,
@@ -188,7 +193,9 @@ impl Sandbox for MachineSandbox<'_> {
         let paths = self.setup.executor.paths(&run);
         // Scripts see their folders only, so the event is shown in one of them.
         let event = script.input_dir.join(free_name(&script.input_dir).await);
-        tokio::fs::rename(&script.event_file, &event).await.map_err(|error| SandboxError(error.to_string()))?;
+        tokio::fs::rename(&script.event_file, &event)
+            .await
+            .map_err(|error| SandboxError::of_io("showing it the event", &error))?;
         run.env = script.environment(|path| {
             let path = if path == script.event_file { &event } else { path };
             inside(path, &script.input_dir, &paths.input)
@@ -217,7 +224,10 @@ impl Sandbox for MachineSandbox<'_> {
             Ok(Ended::OutOfMemory) => Ok(Exit::OutOfMemory),
             Ok(Ended::Cancelled) => Ok(Exit::Cancelled),
             Ok(Ended::DiskFull) => Ok(Exit::DiskFull),
-            Err(error) => Err(SandboxError(error.to_string())),
+            Err(ExecError::Io { doing, source }) => {
+                Err(SandboxError::of_io(&format!("the job could not be started: {doing}"), &source))
+            }
+            Err(error) => Err(SandboxError { cause: error.to_string(), wants_room: false }),
         }
     }
 }
@@ -281,4 +291,32 @@ fn now() -> u64 {
 /// The time before a line of a log.
 fn timestamp() -> String {
     format!("{:.9}", jiff::Timestamp::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use oscar_supervisor::Failure;
+
+    use super::*;
+
+    fn mk_report(exit: Option<Exit>, failure: Option<(Stage, bool)>) -> Report {
+        let sentence = "The output `No space left on device` could not be stored.".to_owned();
+        let failure = failure.map(|(stage, wants_room)| Failure { stage, sentence, wants_room });
+        Report { exit, failure, ..Report::default() }
+    }
+
+    #[test]
+    fn an_end_is_told_by_what_it_was_and_not_by_its_words() {
+        let ended = Some(Exit::Code(0));
+        let of = |report: &Report| exit_of(report, false, false);
+        assert!(matches!(of(&mk_report(ended, Some((Stage::Output, true)))), ResultExit::NoRoom(_)));
+        assert!(matches!(of(&mk_report(ended, Some((Stage::Output, false)))), ResultExit::Failed(_)));
+        assert!(matches!(of(&mk_report(None, Some((Stage::Script, true)))), ResultExit::NoRoom(_)));
+        // Nobody asked for its end: it took too long in all.
+        assert!(matches!(of(&mk_report(Some(Exit::Cancelled), Some((Stage::Time, false)))), ResultExit::Failed(_)));
+        let asked = exit_of(&mk_report(Some(Exit::Cancelled), Some((Stage::Script, false))), true, false);
+        assert_eq!(asked, ResultExit::Cancelled);
+        assert!(matches!(exit_of(&mk_report(ended, None), false, true), ResultExit::NoRoom(_)));
+        assert_eq!(of(&mk_report(ended, None)), ResultExit::Success);
+    }
 }

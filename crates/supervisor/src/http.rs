@@ -16,7 +16,7 @@ use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::journal::Notes;
-use crate::report::{DISK_FULL, STORE_FULL};
+use crate::report::{Complaint, DISK_FULL, is_full};
 use crate::task::Limits;
 
 /// How much of an error's body is read.
@@ -37,12 +37,14 @@ pub(crate) struct Trouble {
     /// The end of a sentence: "… could not be fetched: {cause}".
     pub(crate) cause: String,
     pub(crate) again: bool,
+    /// There is no room, on the disk of the job or in the store.
+    pub(crate) wants_room: bool,
     pub(crate) status: Option<StatusCode>,
 }
 
 impl Trouble {
     pub(crate) fn last(cause: impl Into<String>) -> Self {
-        Self { cause: cause.into(), again: false, status: None }
+        Self { cause: cause.into(), again: false, wants_room: false, status: None }
     }
 
     pub(crate) fn passing(cause: impl Into<String>) -> Self {
@@ -50,10 +52,15 @@ impl Trouble {
     }
 
     pub(crate) fn of_disk(doing: &str, error: &std::io::Error) -> Self {
-        Self::last(match error.kind() {
-            std::io::ErrorKind::StorageFull => DISK_FULL.to_owned(),
-            _ => format!("{doing}: {error}"),
-        })
+        match is_full(error) {
+            true => Self { wants_room: true, ..Self::last(DISK_FULL) },
+            false => Self::last(format!("{doing}: {error}")),
+        }
+    }
+
+    /// `say` makes a sentence of the cause.
+    pub(crate) fn complain(self, say: impl FnOnce(&str) -> String) -> Complaint {
+        Complaint { sentence: say(&self.cause), wants_room: self.wants_room }
     }
 
     pub(crate) fn of_request(error: &reqwest::Error) -> Self {
@@ -92,11 +99,11 @@ impl Trouble {
             }
             404 => format!("it does not exist there ({said})"),
             411 | 413 => format!("the store does not take a file of this size ({said})"),
-            507 => format!("{STORE_FULL} ({said})"),
+            507 => format!("the store is full ({said})"),
             _ => format!("the store answered {said}"),
         };
         let again = matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504);
-        Self { cause, again, status: Some(status) }
+        Self { cause, again, wants_room: status.as_u16() == 507, status: Some(status) }
     }
 }
 

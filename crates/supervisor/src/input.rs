@@ -6,11 +6,10 @@ use oscar_model::service::storage::{ProviderKind, ProviderRef};
 
 use crate::config::FunctionConfig;
 use crate::event::{Event, ObjectEvent, ObjectStore, Source};
-use crate::http::Trouble;
 use crate::journal::{Journal, Notes};
 use crate::names::{below, local_name};
 use crate::providers::{Providers, Store, Unusable};
-use crate::report::Fetched;
+use crate::report::{Complaint, Fetched};
 
 /// The id of the provider that dCache's events speak of.
 const DCACHE: &str = "dcache";
@@ -29,14 +28,14 @@ impl Place {
     }
 }
 
-/// Puts the input of an event into the folder. The error is a sentence.
+/// Puts the input of an event into the folder.
 pub(crate) async fn stage_in(
     event: &Event,
     config: &FunctionConfig,
     providers: &Providers<'_>,
     folder: &Path,
     journal: &mut Journal<'_>,
-) -> Result<Fetched, String> {
+) -> Result<Fetched, Complaint> {
     let place = match &event.source {
         Source::Payload(payload) => {
             let file = folder.join(format!("event-file-{}", uuid::Uuid::new_v4()));
@@ -47,8 +46,8 @@ pub(crate) async fn stage_in(
             place_of(object, named, providers, journal).await?
         }
         Source::Dcache { name } => dcache_place(name, config)?,
-        Source::Onedata { .. } => return Err(refused("Onedata")),
-        Source::Rucio { .. } => return Err(refused("Rucio")),
+        Source::Onedata { .. } => return Err(refused("Onedata").into()),
+        Source::Rucio { .. } => return Err(refused("Rucio").into()),
     };
     let store = providers.open(&place.provider).map_err(|unusable| {
         let why = match unusable {
@@ -71,14 +70,17 @@ pub(crate) async fn stage_in(
     };
     let fetched = providers.transport().download(most, &notes, &what, request, &file).await;
     journal.take_notes(&notes).await;
-    let bytes = fetched
-        .map_err(|Trouble { cause, .. }| format!("The input {} could not be fetched: {cause}.", place.shown()))?;
+    let bytes = fetched.map_err(|trouble| {
+        trouble.complain(|cause| format!("The input {} could not be fetched: {cause}.", place.shown()))
+    })?;
     Ok(Fetched { provider: place.provider.to_string(), bucket: place.bucket, key: place.key, file, bytes })
 }
 
-async fn write_payload(bytes: &[u8], file: PathBuf) -> Result<Fetched, String> {
+async fn write_payload(bytes: &[u8], file: PathBuf) -> Result<Fetched, Complaint> {
     let written = tokio::fs::write(&file, bytes).await;
-    written.map_err(|error| format!("The payload of the call cannot be written: {error}."))?;
+    written.map_err(|error| {
+        Complaint::of_io(&error, |cause| format!("The payload of the call cannot be written: {cause}."))
+    })?;
     let bytes = bytes.len() as u64;
     Ok(Fetched { provider: String::new(), bucket: String::new(), key: String::new(), file, bytes })
 }

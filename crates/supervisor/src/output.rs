@@ -15,7 +15,7 @@ use crate::http::Trouble;
 use crate::journal::{Journal, Notes};
 use crate::names::{below, bucket_and_folder, matches, staged_key};
 use crate::providers::{Providers, Store, Unusable};
-use crate::report::Written;
+use crate::report::{Complaint, Written};
 use crate::s3::S3Store;
 use crate::slice::Slice;
 use crate::task::Outputs;
@@ -161,14 +161,14 @@ fn user_bucket(config: &FunctionConfig, output: &StorageIo, event: &ObjectEvent)
 /// Stores every file at every output that wants it, a few at a time. What was stored is told
 /// even when something else failed.
 pub(crate) async fn store(
-    targets: &[Target<'_>],
+    targets: &[&Target<'_>],
     folder: &Path,
     files: &[Produced],
     at_once: usize,
     journal: &mut Journal<'_>,
     cancel: &CancellationToken,
-) -> (Vec<Written>, Option<String>) {
-    let wanted = targets.iter().flat_map(|target| {
+) -> (Vec<Written>, Option<Complaint>) {
+    let wanted = targets.iter().flat_map(|&target| {
         let files = files.iter().filter(|file| matches(target.output, &file.name));
         files.map(move |file| (target, file))
     });
@@ -184,7 +184,7 @@ pub(crate) async fn store(
         let next = tokio::select! {
             next = transfers.next() => next,
             () = cancel.cancelled() => {
-                failure = Some("The job was cancelled while its outputs were stored.".to_owned());
+                failure = Some("The job was cancelled while its outputs were stored.".into());
                 break;
             }
         };
@@ -197,8 +197,8 @@ pub(crate) async fn store(
                 journal.info(&format!("{done} `{path}` of {}: `{}`.", stored.provider, file.name)).await;
                 written.push(stored);
             }
-            Err(sentence) => {
-                failure = Some(sentence);
+            Err(complaint) => {
+                failure = Some(complaint);
                 break;
             }
         }
@@ -207,12 +207,14 @@ pub(crate) async fn store(
 }
 
 impl Target<'_> {
-    async fn store(&self, notes: &Notes, folder: &Path, file: &Produced) -> Result<Written, String> {
+    async fn store(&self, notes: &Notes, folder: &Path, file: &Produced) -> Result<Written, Complaint> {
         let (opened, bytes) = open(folder, file)?;
         let data = Slice::whole(opened, bytes);
         let provider = self.output.provider.to_string();
         let failed = |path: &str, trouble: Trouble| {
-            format!("The output `{}` could not be stored as `{path}` of {provider}: {}.", file.name, trouble.cause)
+            trouble.complain(|cause| {
+                format!("The output `{}` could not be stored as `{path}` of {provider}: {cause}.", file.name)
+            })
         };
         match &self.store {
             Store::Webdav(store) => {
@@ -240,6 +242,11 @@ impl Target<'_> {
                 Ok(Written { provider, bucket, key, staged_key, bytes, etag })
             }
         }
+    }
+
+    /// Whether it wants any of these files.
+    pub(crate) fn wants_any(&self, files: &[Produced]) -> bool {
+        files.iter().any(|file| matches(self.output, &file.name))
     }
 
     /// The store in which outputs wait, with bucket and prefix.

@@ -1,19 +1,19 @@
 //! One job from its event to its report.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::event::{Event, Source, recognise};
+use crate::http::Trouble;
 use crate::input::stage_in;
 use crate::journal::{Journal, Notes, OutputSink};
 use crate::names::below;
 use crate::output::{Harvest, Produced, Targets, harvest, store};
 use crate::providers::Providers;
-use crate::report::{DISK_FULL, Failure, Manifest, Report, Response, ResponseKind, Stage};
+use crate::report::{Complaint, Failure, Manifest, Report, Response, ResponseKind, Stage};
 use crate::response::{Capture, of_files};
 use crate::sandbox::{Exit, Sandbox, ScriptRun};
 use crate::task::{EventSource, Task};
@@ -25,8 +25,9 @@ const MOST_VARIABLE: usize = 128 * 1024;
 const MANIFEST: &str = ".manifest.json";
 
 /// Does one job. Whatever happens is in the report, which always comes; a failure is logged
-/// once. A script that ended with an exit code, whichever, has its outputs stored, as users of
-/// OSCAR know it; one that was stopped has not.
+/// once. A script that ended with an exit code, whichever, has its outputs stored where they go
+/// directly, as users of OSCAR know it; what is staged waits for a success, so it is left out
+/// when there was none. One that was stopped has nothing stored.
 pub async fn perform(
     task: &Task,
     sandbox: &dyn Sandbox,
@@ -38,10 +39,10 @@ pub async fn perform(
         task,
         sandbox,
         journal: Journal::new(sink, task.config.log_level),
-        cancel,
+        cancel: cancel.child_token(),
         report: Report { job: task.job.clone(), ..Report::default() },
     };
-    if let Err(failure) = job.run().await {
+    if let Err(failure) = job.run_in_time().await {
         job.fail(failure).await;
     }
     job.report.times.total_ms = since(begun);
@@ -57,6 +58,25 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
+    async fn run_in_time(&mut self) -> Result<(), Failure> {
+        let Some(limit) = self.task.limits.whole_time else { return self.run().await };
+        let cancel = self.cancel.clone();
+        let mut run = std::pin::pin!(self.run());
+        tokio::select! {
+            done = &mut run => return done,
+            () = tokio::time::sleep(limit) => cancel.cancel(),
+        }
+        // What was begun ends in order.
+        run.await.map_err(|_| {
+            let seconds = limit.as_secs_f64();
+            let sentence = format!(
+                "The job was stopped because fetching its input, its script and storing its outputs took longer than \
+                 {seconds} seconds together."
+            );
+            Failure::new(Stage::Time, sentence)
+        })
+    }
+
     async fn run(&mut self) -> Result<(), Failure> {
         let task = self.task;
         let (input_dir, output_dir) = self.make_folders().await?;
@@ -81,9 +101,9 @@ impl Job<'_> {
             let cancel = self.cancel.clone();
             let fetched = tokio::select! {
                 fetched = stage_in(&event, &task.config, &providers, &input_dir, &mut self.journal) => fetched,
-                () = cancel.cancelled() => Err("The job was cancelled while its input was fetched.".to_owned()),
+                () = cancel.cancelled() => Err("The job was cancelled while its input was fetched.".into()),
             };
-            let fetched = fetched.map_err(|sentence| Failure::new(Stage::Input, sentence))?;
+            let fetched = fetched.map_err(|complaint| Failure::new(Stage::Input, complaint))?;
             input_file = Some(fetched.file.clone());
             self.report.inputs.push(fetched);
         }
@@ -123,15 +143,22 @@ impl Job<'_> {
         for remark in remarks {
             self.journal.warning(&remark).await;
         }
+        let succeeded = self.report.exit.is_some_and(Exit::is_success);
+        let (wanted, left): (Vec<_>, Vec<_>) =
+            targets.usable.iter().partition(|target| succeeded || target.staged().is_none());
+        if left.iter().any(|target| target.wants_any(&files)) {
+            self.journal.warning("Outputs for the cluster's own store are left out: the script failed.").await;
+        }
         let (at_once, cancel) = (self.task.limits.uploads, &self.cancel);
-        let stored = store(&targets.usable, &run.output_dir, &files, at_once, &mut self.journal, cancel);
+        let stored = store(&wanted, &run.output_dir, &files, at_once, &mut self.journal, cancel);
         let (written, failure) = stored.await;
         self.report.outputs = written;
-        if let Some(sentence) = failure {
-            return Err(Failure::new(Stage::Output, sentence));
+        if let Some(complaint) = failure {
+            return Err(Failure::new(Stage::Output, complaint));
         }
-        self.write_manifest(targets).await?;
-        let succeeded = self.report.exit.is_some_and(Exit::is_success);
+        if succeeded {
+            self.write_manifest(targets).await?;
+        }
         self.report.response = if event.source.is_payload() && !files.is_empty() && succeeded {
             self.answer_files(run, files).await?
         } else {
@@ -144,12 +171,12 @@ impl Job<'_> {
         let (folder, target, most) =
             (run.output_dir.clone(), self.task.work.join("response"), self.task.limits.response_bytes);
         let made = tokio::task::spawn_blocking(move || of_files(&folder, &files, target, most)).await;
-        match made.unwrap_or_else(|_| Err("Putting the answer together was interrupted.".to_owned())) {
+        match made.unwrap_or_else(|_| Err("Putting the answer together was interrupted.".into())) {
             Ok(response) => Ok(Some(response)),
-            Err(sentence) if self.task.synchronous => Err(Failure::new(Stage::Response, sentence)),
+            Err(complaint) if self.task.synchronous => Err(Failure::new(Stage::Response, complaint)),
             // Nobody waits for it.
-            Err(sentence) => {
-                self.journal.warning(&sentence).await;
+            Err(complaint) => {
+                self.journal.warning(&complaint.sentence).await;
                 Ok(None)
             }
         }
@@ -163,11 +190,14 @@ impl Job<'_> {
         let manifest = Manifest { job: self.task.job.clone(), exit: self.report.exit, outputs };
         let text = serde_json::to_string(&manifest).unwrap_or_default();
         let (key, notes) = (below(prefix, MANIFEST), Notes::default());
-        let stored = store.put_text(&notes, bucket, &key, &text).await;
+        let stored = tokio::select! {
+            stored = store.put_text(&notes, bucket, &key, &text) => stored,
+            () = self.cancel.cancelled() => Err(Trouble::last("the job was cancelled")),
+        };
         self.journal.take_notes(&notes).await;
         stored.map_err(|trouble| {
-            let sentence = format!("The list of outputs could not be stored as `{bucket}/{key}`: {}.", trouble.cause);
-            Failure::new(Stage::Output, sentence)
+            let say = |cause: &str| format!("The list of outputs could not be stored as `{bucket}/{key}`: {cause}.");
+            Failure::new(Stage::Output, trouble.complain(say))
         })?;
         self.report.manifest = Some(key);
         Ok(())
@@ -184,8 +214,10 @@ impl Job<'_> {
         let exit = self.sandbox.run(run, &mut capture).await;
         let cut = capture.finish().await;
         self.report.times.script_ms = since(begun);
-        let exit =
-            exit.map_err(|error| Failure::new(Stage::Script, format!("The script could not be run: {error}.")))?;
+        let exit = exit.map_err(|error| {
+            let sentence = format!("The script could not be run: {error}.");
+            Failure::new(Stage::Script, Complaint { sentence, wants_room: error.wants_room })
+        })?;
         self.report.exit = Some(exit);
         if exit.is_success() {
             self.journal.info("The script has ended.").await;
@@ -288,11 +320,8 @@ fn event_variables(event: &Event, env: &mut BTreeMap<String, String>) -> Option<
 }
 
 fn no_room(error: &std::io::Error) -> Failure {
-    let cause = match error.kind() {
-        ErrorKind::StorageFull => DISK_FULL.to_owned(),
-        _ => error.to_string(),
-    };
-    Failure::new(Stage::Configuration, format!("The folders of the job cannot be made: {cause}."))
+    let say = |cause: &str| format!("The folders of the job cannot be made: {cause}.");
+    Failure::new(Stage::Configuration, Complaint::of_io(error, say))
 }
 
 fn since(begun: Instant) -> u64 {

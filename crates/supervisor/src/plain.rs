@@ -37,7 +37,7 @@ impl Sandbox for PlainSandbox {
     async fn run(&self, run: &ScriptRun, output: &mut dyn OutputSink) -> Result<Exit, SandboxError> {
         let kills_before = out_of_memory_kills();
         let (mut child, mut pipe) =
-            start(run).map_err(|cause| SandboxError(format!("/bin/sh cannot be started: {cause}")))?;
+            start(run).map_err(|cause| SandboxError::of_io("/bin/sh cannot be started", &cause))?;
         let group = Group::of(&child);
         let mut buffer = vec![0; CHUNK];
         let mut deadline = Instant::now() + run.time.unwrap_or(NEVER);
@@ -51,7 +51,7 @@ impl Sandbox for PlainSandbox {
                     Ok(count) => output.write(&buffer[..count]).await,
                 },
                 status = child.wait(), if ended.is_none() => {
-                    let status = status.map_err(|cause| SandboxError(format!("the script was lost: {cause}")))?;
+                    let status = status.map_err(|cause| SandboxError::of_io("the script was lost", &cause))?;
                     ended = Some(status);
                     deadline = Instant::now() + run.grace;
                 }

@@ -1,5 +1,6 @@
 //! What was done, for those who asked for it.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -103,6 +104,9 @@ pub struct Failure {
     pub stage: Stage,
     /// One sentence for the person who wrote the script.
     pub sentence: String,
+    /// Nothing but room was missing, on a disk or in a store: the same may go well later.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wants_room: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,20 +118,42 @@ pub enum Stage {
     Script,
     Output,
     Response,
+    /// All of it together took too long.
+    Time,
 }
 
-/// Sentences about a lack of room contain one of these; the last is the system's own.
 pub(crate) const DISK_FULL: &str = "the disk of this job is full";
-pub(crate) const STORE_FULL: &str = "the store is full";
-const SYSTEM_FULL: &str = "No space left on device";
+
+/// What went wrong, before it is known at which stage that was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    pub(crate) sentence: String,
+    pub(crate) wants_room: bool,
+}
+
+impl Complaint {
+    /// `say` makes a sentence of a cause.
+    pub(crate) fn of_io(error: &std::io::Error, say: impl FnOnce(&str) -> String) -> Self {
+        let wants_room = is_full(error);
+        let sentence = if wants_room { say(DISK_FULL) } else { say(&error.to_string()) };
+        Self { sentence, wants_room }
+    }
+}
+
+impl<T: Into<String>> From<T> for Complaint {
+    fn from(sentence: T) -> Self {
+        Self { sentence: sentence.into(), wants_room: false }
+    }
+}
+
+/// Whether a disk has no room, or its user may not have more of it.
+pub(crate) fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
 
 impl Failure {
-    pub(crate) fn new(stage: Stage, sentence: impl Into<String>) -> Self {
-        Self { stage, sentence: sentence.into() }
-    }
-
-    /// Whether nothing but room was missing, so that the same may go well later.
-    pub fn wants_room(&self) -> bool {
-        [DISK_FULL, STORE_FULL, SYSTEM_FULL].iter().any(|words| self.sentence.contains(words))
+    pub(crate) fn new(stage: Stage, complaint: impl Into<Complaint>) -> Self {
+        let Complaint { sentence, wants_room } = complaint.into();
+        Self { stage, sentence, wants_room }
     }
 }

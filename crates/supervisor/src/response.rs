@@ -13,7 +13,7 @@ use zip::{CompressionMethod, ZipWriter};
 
 use crate::journal::OutputSink;
 use crate::output::{self, Produced};
-use crate::report::{Response, ResponseKind};
+use crate::report::{Complaint, Response, ResponseKind};
 
 /// Passes on what a script prints, and keeps the beginning of it in a file.
 pub(crate) struct Capture<'a> {
@@ -55,44 +55,47 @@ impl OutputSink for Capture<'_> {
 }
 
 /// Base64 of the output files: of the file itself when it is one, of an archive otherwise.
-pub(crate) fn of_files(folder: &Path, files: &[Produced], target: PathBuf, most: u64) -> Result<Response, String> {
+pub(crate) fn of_files(folder: &Path, files: &[Produced], target: PathBuf, most: u64) -> Result<Response, Complaint> {
     let kind = if files.len() == 1 { ResponseKind::File } else { ResponseKind::Archive };
     let mut source = match files {
         [file] => output::open(folder, file)?.0,
-        files => archive(folder, files, &target.with_extension("zip")).map_err(unwritable)?,
+        files => archive(folder, files, &target.with_extension("zip"))?,
     };
-    let length = source.metadata().map_err(|error| unwritable(error.to_string()))?.len();
+    let length = source.metadata().map_err(unwritable)?.len();
     let bytes = length.div_ceil(3).saturating_mul(4);
     if bytes > most {
-        return Err(format!("The output files are too large for an answer: {bytes} bytes, where {most} are allowed."));
+        let sentence =
+            format!("The output files are too large for an answer: {bytes} bytes, where {most} are allowed.");
+        return Err(sentence.into());
     }
     let encoded = (|| {
         let mut encoder = EncoderWriter::new(BufWriter::new(File::create(&target)?), &STANDARD);
         std::io::copy(&mut Read::by_ref(&mut source).take(length), &mut encoder)?;
         encoder.finish()?.flush()
     })();
-    encoded.map_err(|error| unwritable(error.to_string()))?;
-    let bytes = std::fs::metadata(&target).map_err(|error| unwritable(error.to_string()))?.len();
+    encoded.map_err(unwritable)?;
+    let bytes = std::fs::metadata(&target).map_err(unwritable)?.len();
     Ok(Response { kind, file: target, bytes })
 }
 
 /// Files are put in as they are: most outputs are compressed formats already.
-fn archive(folder: &Path, files: &[Produced], target: &Path) -> Result<File, String> {
+fn archive(folder: &Path, files: &[Produced], target: &Path) -> Result<File, Complaint> {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(target);
-    let mut archive = ZipWriter::new(file.map_err(|error| error.to_string())?);
+    let mut archive = ZipWriter::new(file.map_err(unwritable)?);
     for produced in files {
         let (mut opened, length) = output::open(folder, produced)?;
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
             .large_file(length >= u64::from(u32::MAX));
-        archive.start_file(produced.name.as_str(), options).map_err(|error| error.to_string())?;
-        std::io::copy(&mut opened, &mut archive).map_err(|error| error.to_string())?;
+        archive.start_file(produced.name.as_str(), options).map_err(|error| unwritable(error.into()))?;
+        std::io::copy(&mut opened, &mut archive).map_err(unwritable)?;
     }
-    let mut file = archive.finish().map_err(|error| error.to_string())?;
-    file.rewind().map_err(|error| error.to_string())?;
+    let mut file = archive.finish().map_err(|error| unwritable(error.into()))?;
+    file.rewind().map_err(unwritable)?;
     Ok(file)
 }
 
-fn unwritable(cause: impl std::fmt::Display) -> String {
-    format!("The answer cannot be put together: {cause}.")
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn unwritable(error: std::io::Error) -> Complaint {
+    Complaint::of_io(&error, |cause| format!("The answer cannot be put together: {cause}."))
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::journal::OutputSink;
+use crate::report::is_full;
 
 /// Runs one script to its end.
 ///
@@ -107,5 +108,15 @@ impl Exit {
 
 /// Why a script could not be run at all.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct SandboxError(pub String);
+#[error("{cause}")]
+pub struct SandboxError {
+    pub cause: String,
+    /// Nothing but room on a disk was missing.
+    pub wants_room: bool,
+}
+
+impl SandboxError {
+    pub fn of_io(doing: &str, error: &std::io::Error) -> Self {
+        Self { cause: format!("{doing}: {error}"), wants_room: is_full(error) }
+    }
+}

@@ -67,6 +67,9 @@ pub struct Access {
 pub struct Limits {
     /// How long the script may run.
     pub script_time: Option<Duration>,
+    /// How long all of it may take: fetching the input, the script, storing the outputs. Keys
+    /// must be valid as long.
+    pub whole_time: Option<Duration>,
     /// How long a script that was asked to end may take, and how long processes that it left
     /// behind may go on.
     pub grace: Duration,
@@ -92,6 +95,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             script_time: None,
+            whole_time: None,
             grace: Duration::from_secs(10),
             response_bytes: 256 << 20,
             output_files: 100_000,

@@ -5,51 +5,68 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oscar_model::identity::Owner;
-use oscar_model::job::admission::Waiting;
+use oscar_model::job::admission::{Admitted, Terms, Waiting};
 use oscar_model::job::{Event, Job, JobName, Phase, Source};
 use oscar_model::service::{Definition, Service, Visibility};
 
 use super::dispatch::unavailable;
-use super::{Dispatcher, Held, run_of};
+use super::{Dispatcher, Held, run_of, terms_of};
 use crate::grants::take_refresh_token;
 use crate::ports::StoreError;
 use crate::ports::buckets::{Bucket, Grant, Keys, STAGING_BUCKET, Verb};
-use crate::ports::runtime::{Order, Outputs, RunId, RuntimeError, StoreAccess};
+use crate::ports::runtime::{ATTEMPT_SLACK, Order, Outputs, RunId, RuntimeError, StoreAccess};
 use crate::storage::{Wanted, per_user};
 
 /// With this annotation outputs go straight to their place: nothing is staged, and a repeated
 /// attempt may write again what a former one wrote.
 pub(crate) const OUTPUTS_ANNOTATION: &str = "oscar.grycap/outputs";
 
-/// How long keys outlive the time limit of their attempt: its outputs are still to be written.
-const KEY_SLACK: Duration = Duration::from_hours(1);
+/// How long keys outlive their attempt: what is begun with them takes a moment to begin and to end.
+const KEY_SLACK: Duration = Duration::from_mins(30);
 
 impl Dispatcher {
     /// Starts a job whose room is held already; the room is given back when it does not start.
     /// One that could not be looked at is tried again at the next tick.
-    pub(super) async fn begin(&self, waiting: Waiting) -> Result<(), StoreError> {
+    pub(super) async fn begin(&self, admitted: Admitted) -> Result<(), StoreError> {
+        let Admitted { waiting, need } = admitted;
         let _turn = self.turns.take(&waiting.job).await;
-        let held = Held { user: waiting.user.clone(), service: waiting.service.clone(), need: waiting.need };
-        let started = self.try_begin(&waiting.job, &held).await;
-        if !matches!(started, Ok(true)) {
+        let held = Held { user: waiting.user.clone(), service: waiting.service.clone(), need, is_given_back: false };
+        let begun = self.try_begin(&waiting.job, &held).await;
+        if !matches!(begun, Ok(Begun::Yes)) {
             let mut memory = self.memory();
             memory.queue.release(&held.user, &held.service, held.need);
-            memory.deferred.extend(started.is_err().then_some(waiting));
+            match &begun {
+                Ok(Begun::NeedsOther(terms)) => {
+                    memory.queue.set_terms(&waiting.service, *terms);
+                    memory.queue.push(Waiting { terms: *terms, ..waiting });
+                }
+                Ok(_) => {}
+                Err(_) => memory.deferred.push(waiting),
+            }
             self.wake.notify_one();
         }
-        started.map(|_| ())
+        begun.map(|_| ())
     }
 
-    async fn try_begin(&self, name: &JobName, held: &Held) -> Result<bool, StoreError> {
-        let Some(job) = self.jobs.get(name).await? else { return Ok(false) };
+    async fn try_begin(&self, name: &JobName, held: &Held) -> Result<Begun, StoreError> {
+        let Some(job) = self.jobs.get(name).await? else { return Ok(Begun::No) };
         if !matches!(job.phase, Phase::Accepted | Phase::Queued) {
-            return Ok(self.adopt(&job, held));
+            return Ok(if self.adopt(&job, held) { Begun::Yes } else { Begun::No });
         }
         self.runtime.ready().await.map_err(|error| unavailable(&error))?;
+        if job.attempt > 0 {
+            // Whatever became of it: no two attempts of a job run at the same time.
+            self.fence(&run_of(&job)).await?;
+        }
         let Some(stored) = self.services.get(&job.service).await? else {
             self.advance(&job, Event::Refuse { reason: "its service was removed".to_owned() }).await?;
-            return Ok(false);
+            return Ok(Begun::No);
         };
+        let terms = terms_of(&stored.service.definition);
+        if terms.need != held.need {
+            // It was changed meanwhile: what is held must be what is used.
+            return Ok(Begun::NeedsOther(terms));
+        }
         let service = Arc::new(stored.service.clone());
         let next = RunId { job: job.name.clone(), attempt: job.attempt + 1 };
         let keys = match self.keys_for(&job, &next, &service.definition).await {
@@ -57,32 +74,33 @@ impl Dispatcher {
             Err(KeyTrouble::Store(error)) => return Err(error),
             Err(KeyTrouble::NotTheirs(sentence)) => {
                 self.advance(&job, Event::Refuse { reason: sentence }).await?;
-                return Ok(false);
+                return Ok(Begun::No);
             }
         };
         let access_key = keys.as_ref().map(|keys| keys.access_key.clone()).unwrap_or_default();
         let reason = "there is room for it here".to_owned();
-        let started = self.advance(&job, Event::Start { reason, access_key: access_key.clone() }).await;
+        let started =
+            self.advance(&job, Event::Start { reason, access_key: access_key.clone(), need: held.need }).await;
         let Ok(Some(job)) = started else {
             // Nobody was given it. An attempt that was stored all the same is looked at, found
             // unknown to the runtime, and tried again with another.
             let _ = self.revoke(&access_key).await;
-            return started.map(|_| false);
+            return started.map(|_| Begun::No);
         };
         let run = run_of(&job);
         self.memory().held.insert(run.clone(), held.clone());
         match self.launch(&job, service, keys).await {
-            Ok(()) => Ok(true),
+            Ok(()) => Ok(Begun::Yes),
             // It is looked at again, found unknown to the runtime, and tried again.
             Err(Launch::Store(_)) => {
                 self.memory().unsettled.insert(run);
-                Ok(true)
+                Ok(Begun::Yes)
             }
             Err(Launch::Runtime(error)) => {
                 if self.give_up_launch(&job, &error).await.is_err() {
                     self.memory().unsettled.insert(run);
                 }
-                Ok(true)
+                Ok(Begun::Yes)
             }
         }
     }
@@ -151,7 +169,7 @@ impl Dispatcher {
         if grants.is_empty() {
             return Ok(None);
         }
-        let expires = self.clock.now() + self.policy.time_limit + KEY_SLACK;
+        let expires = self.clock.now() + self.policy.time_limit + ATTEMPT_SLACK + KEY_SLACK;
         let keys = self.buckets.scoped_key(&grants, expires).await.map_err(KeyTrouble::Store)?;
         Ok(Some(keys))
     }
@@ -214,8 +232,13 @@ impl Dispatcher {
 
     /// Ends the part that an attempt had in the store and in the runtime, then stores the event.
     pub(super) async fn close_attempt(&self, job: &Job, event: Event) -> Result<(), StoreError> {
-        let run = run_of(job);
         self.revoke(&job.access_key).await?;
+        self.close_part(job, event).await
+    }
+
+    /// The same when the key is somebody else's business.
+    pub(super) async fn close_part(&self, job: &Job, event: Event) -> Result<(), StoreError> {
+        let run = run_of(job);
         if let Some(job) = self.advance(job, event).await? {
             if job.phase.is_final() {
                 // After it, not before: what is tried again until it is stored would count again.
@@ -289,6 +312,14 @@ fn may_read(bucket: &Bucket, reader: &Owner) -> bool {
         (Owner::User(subject), Visibility::Restricted) => bucket.allowed_users.contains(subject),
         (Owner::User(_), Visibility::Private) => false,
     }
+}
+
+/// Whether a job that was given room took it.
+enum Begun {
+    Yes,
+    No,
+    /// Its service asks for something else than was held for it.
+    NeedsOther(Terms),
 }
 
 enum KeyTrouble {

@@ -23,6 +23,10 @@ impl Dispatcher {
     }
 
     async fn end_job(&self, name: &JobName, by: &str) -> Result<Job, Failure> {
+        // What is being put in its place may take as long as the store likes.
+        if let Some(unwanted) = self.memory().placing.get(name) {
+            unwanted.notify_one();
+        }
         let _turn = self.turns.take(name).await;
         let job = self.jobs.get(name).await?.ok_or_else(|| Failure::NoJob(name.clone()))?;
         if job.phase.is_active() {
@@ -36,7 +40,7 @@ impl Dispatcher {
         };
         if next.phase.is_final() {
             let mut memory = self.memory();
-            memory.queue.remove(next.payer(), next.accepted_at(), name);
+            memory.queue.remove(next.payer(), &next.service, next.accepted_at(), name);
             memory.resting.retain(|(_, waiting)| waiting.job != *name);
         } else {
             // Told again at every tick, until it has ended.
@@ -80,7 +84,7 @@ impl Dispatcher {
         match self.end_job(name, by).await {
             Ok(job) => Ok(job.phase.is_final()),
             Err(Failure::NoJob(_)) => Ok(true),
-            // It has ended, or its outputs are on their way: then it ends by itself.
+            // It has ended meanwhile.
             Err(Failure::JobOver(_)) => Ok(self.jobs.get(name).await?.is_none_or(|job| job.phase.is_final())),
             Err(failure) => Err(failure),
         }

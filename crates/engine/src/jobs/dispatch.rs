@@ -4,19 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use oscar_model::capacity::{Node, Readiness};
-use oscar_model::job::admission::Waiting;
-use oscar_model::job::{Event, Job, JobName, Need, Phase};
+use oscar_model::job::admission::{Admitted, ServiceLimit, Terms, Waiting};
+use oscar_model::job::{Event, Job, Need, Phase};
 
 use super::attempt::staging_prefix;
-use super::{Dispatcher, Held, limit_of, run_of};
+use super::{Dispatcher, Held, run_of, terms_of};
 use crate::failure::Failure;
 use crate::ports::StoreError;
 use crate::ports::buckets::STAGING_BUCKET;
 use crate::ports::jobs::Removal;
 use crate::ports::runtime::{Observed, RunId, RuntimeError};
-
-/// How many old jobs are forgotten at once.
-const FORGET_AT_ONCE: usize = 500;
 
 impl Dispatcher {
     /// Finds again what an earlier manager left: what waits, what runs, and what ended meanwhile.
@@ -31,13 +28,9 @@ impl Dispatcher {
                 self.line_up(job).await;
             }
         }
-        let known: BTreeSet<_> = unfinished.iter().filter(|job| job.phase.is_active()).map(run_of).collect();
-        // What nobody waits for any more: synchronous runs, and attempts that have ended or were
-        // given up.
-        for run in self.runtime.present().await.unwrap_or_default() {
-            if !known.contains(&run) {
-                self.look_or_keep(&run).await;
-            }
+        // Ending what nobody waits for takes time, which nobody should have to wait for.
+        if let Err(failure) = self.list_left().await {
+            self.memory().trouble = Some(failure);
         }
         self.end_orphans(&unfinished).await?;
         self.wake.notify_one();
@@ -68,67 +61,24 @@ impl Dispatcher {
                     tokio::spawn(async move { dispatcher.look_or_keep(&run).await });
                 }
                 _ = ticks.tick() => {
-                    if let Err(failure) = self.tick_jobs().await {
+                    if let Err(failure) = self.tick_beside().await {
                         complain(&failure.to_string());
                     }
                 }
             }
-            for waiting in self.admitted() {
+            for admitted in self.admitted() {
                 let dispatcher = self.clone();
                 // What fails here is in `deferred` and told by the next tick.
-                tokio::spawn(async move { dispatcher.begin(waiting).await });
+                tokio::spawn(async move { dispatcher.begin(admitted).await });
             }
         }
-    }
-
-    /// What is done now and then: the capacity is read again, what could not be dealt with is
-    /// tried again, and what is old is forgotten.
-    pub async fn tick_jobs(self: &Arc<Self>) -> Result<(), Failure> {
-        let mut trouble = self.measure().await.err();
-        let (unsettled, ending, deferred) = {
-            let mut memory = self.memory();
-            let taken = std::mem::take(&mut memory.deferred);
-            (memory.unsettled.clone(), memory.ending.clone(), taken)
-        };
-        if !deferred.is_empty() {
-            let mut memory = self.memory();
-            for waiting in deferred {
-                memory.queue.push(waiting);
-            }
-            self.wake.notify_one();
-        }
-        for run in unsettled {
-            trouble = self.look(&run).await.err().map(Failure::from).or(trouble);
-        }
-        for run in ending {
-            trouble = self.end_again(&run).await.err().map(Failure::from).or(trouble);
-        }
-        trouble = self.forget_old().await.err().or(trouble);
-        let someone_waits = !self.memory().queue.is_empty();
-        if someone_waits && let Err(why) = self.runtime.ready().await {
-            // Whatever else is wrong, this is what the operator can change.
-            trouble = Some(Failure::Runtime(why.to_string()));
-        }
-        trouble.map_or(Ok(()), Err)
-    }
-
-    /// Tells an attempt to end, if its job is to be ended.
-    async fn end_again(&self, run: &RunId) -> Result<(), StoreError> {
-        let _turn = self.turns.take(&run.job).await;
-        let job = self.jobs.get(&run.job).await?;
-        if job.is_some_and(|job| run_of(&job) == *run && job.phase.is_active() && job.cancelling) {
-            let _ = self.runtime.end(run).await;
-        } else {
-            self.memory().ending.remove(run);
-        }
-        Ok(())
     }
 
     /// As [`Dispatcher::run`] does it, but one step at a time: for tests.
     pub async fn step(self: &Arc<Self>) -> Result<(), Failure> {
         let mut trouble = None;
-        for waiting in self.admitted() {
-            trouble = self.begin(waiting).await.err().or(trouble);
+        for admitted in self.admitted() {
+            trouble = self.begin(admitted).await.err().or(trouble);
         }
         let runs: BTreeSet<_> = self.memory().held.keys().cloned().collect();
         for run in runs {
@@ -141,31 +91,33 @@ impl Dispatcher {
     }
 
     /// Jobs that may start now; their room is held. Synchronous runs among them are told.
-    fn admitted(&self) -> Vec<Waiting> {
+    fn admitted(&self) -> Vec<Admitted> {
         let (now, mut memory) = (self.now(), self.memory());
         let rested = memory.resting.extract_if(.., |(from, _)| *from <= now).map(|(_, waiting)| waiting);
         for waiting in rested.collect::<Vec<_>>() {
             memory.queue.push(waiting);
         }
         let mut jobs = Vec::new();
-        while let Some(waiting) = memory.queue.admit() {
-            match memory.admitted.remove(&waiting.job) {
-                None => jobs.push(waiting),
+        while let Some(admitted) = memory.queue.admit() {
+            match memory.admitted.remove(&admitted.waiting.job) {
+                None => jobs.push(admitted),
                 // If he went away meanwhile, his place gives the room back.
                 Some(caller) => {
-                    let Waiting { job, user, service, need, .. } = waiting;
-                    memory.granted.insert(job, Held { user, service, need });
-                    let _ = caller.send(());
+                    let Admitted { waiting: Waiting { job, user, service, .. }, need } = admitted;
+                    memory.granted.insert(job, Held { user, service, need, is_given_back: false });
+                    let _ = caller.admitted.send(());
                 }
             }
         }
         jobs
     }
 
-    async fn look_or_keep(&self, run: &RunId) {
-        if self.look(run).await.is_err() {
+    pub(super) async fn look_or_keep(&self, run: &RunId) -> Result<(), StoreError> {
+        let looked = self.look(run).await;
+        if looked.is_err() {
             self.memory().unsettled.insert(run.clone());
         }
+        looked
     }
 
     /// Looks at one attempt and does what follows.
@@ -190,6 +142,9 @@ impl Dispatcher {
             Ok(job) => match self.fence(run).await {
                 Ok(()) => {
                     self.after_attempt(job.as_ref().filter(|job| run_of(job) == *run), run).await;
+                    if job.is_none() {
+                        self.remove_logs(vec![run.job.clone()]).await;
+                    }
                     Ok(())
                 }
                 Err(error) => Err(error),
@@ -223,6 +178,7 @@ impl Dispatcher {
             Observed::Vanished { began } => {
                 // Its supervisor may have been started and not have come so far.
                 self.fence(&run_of(job)).await?;
+                self.give_back(&run_of(job));
                 let running = if began { self.advance(job, Event::Running { attempt }).await? } else { None };
                 let reason = "it ended without a result: it was killed, or the machine was restarted".to_owned();
                 self.close_attempt(running.as_ref().unwrap_or(job), Event::Vanish { attempt, reason }).await
@@ -234,7 +190,7 @@ impl Dispatcher {
     }
 
     /// Reads again what this cluster has.
-    async fn measure(&self) -> Result<(), Failure> {
+    pub(super) async fn measure(&self) -> Result<(), Failure> {
         let nodes = self.cluster.nodes().await?;
         let capacity = capacity(&nodes);
         let changed = {
@@ -251,9 +207,13 @@ impl Dispatcher {
 
     /// A job that was running when an earlier manager ended.
     fn hold_again(&self, job: &Job) {
-        let held = Held { user: job.payer().clone(), service: job.service.clone(), need: job.need };
+        // What was decided needs no room any more.
+        let is_given_back = !job.outputs.is_empty();
+        let held = Held { user: job.payer().clone(), service: job.service.clone(), need: job.need, is_given_back };
         let mut memory = self.memory();
-        memory.queue.hold(&held.user, &held.service, held.need);
+        if !is_given_back {
+            memory.queue.hold(&held.user, &held.service, held.need);
+        }
         let run = run_of(job);
         if job.cancelling {
             memory.ending.insert(run.clone());
@@ -264,17 +224,17 @@ impl Dispatcher {
 
     /// Puts a job in its line, or beside it while it has to wait after an attempt.
     pub(super) async fn line_up(&self, job: &Job) {
-        let limit = match self.services.get(&job.service).await {
-            Ok(Some(stored)) => limit_of(&stored.service.definition),
-            _ => oscar_model::job::admission::ServiceLimit::default(),
+        let terms = match self.services.get(&job.service).await {
+            Ok(Some(stored)) => terms_of(&stored.service.definition),
+            // It is looked at again when there is room for it.
+            _ => Terms { need: job.need, limit: ServiceLimit::default() },
         };
         let waiting = Waiting {
             job: job.name.clone(),
             user: job.payer().clone(),
             service: job.service.clone(),
-            need: job.need,
             since: job.accepted_at(),
-            limit,
+            terms,
         };
         let (now, mut memory) = (self.now(), self.memory());
         if job.begins_from() > now {
@@ -285,6 +245,16 @@ impl Dispatcher {
         }
     }
 
+    /// Gives back the room of an attempt that has ended; what became of it is still to be stored.
+    pub(super) fn give_back(&self, run: &RunId) {
+        let mut memory = self.memory();
+        let Some(held) = memory.held.get_mut(run).filter(|held| !held.is_given_back) else { return };
+        held.is_given_back = true;
+        let Held { user, service, need, .. } = held.clone();
+        memory.queue.release(&user, &service, need);
+        self.wake.notify_one();
+    }
+
     /// Gives back what an attempt held, and lines its job up again when it is to be repeated.
     /// `job` is absent when it was forgotten or is at another attempt.
     pub(super) async fn after_attempt(&self, job: Option<&Job>, run: &RunId) {
@@ -292,7 +262,7 @@ impl Dispatcher {
             let mut memory = self.memory();
             memory.ending.remove(run);
             let held = memory.held.remove(run);
-            if let Some(held) = &held {
+            if let Some(held) = held.as_ref().filter(|held| !held.is_given_back) {
                 memory.queue.release(&held.user, &held.service, held.need);
             }
             held
@@ -320,26 +290,6 @@ impl Dispatcher {
             Ok(()) | Err(RuntimeError::NotFound) => Ok(()),
             Err(error) => Err(unavailable(&error)),
         }
-    }
-
-    async fn forget_old(&self) -> Result<(), Failure> {
-        let now = self.now();
-        let keep = u64::try_from(self.policy.keep_for.as_millis()).unwrap_or(u64::MAX);
-        let removal = Removal::Old {
-            ended_before: now.saturating_sub(keep),
-            most_per_service: self.policy.keep_most,
-            limit: FORGET_AT_ONCE,
-        };
-        self.forget(&removal).await.map(|_| ())
-    }
-
-    /// Forgets jobs with their logs; how many.
-    pub(super) async fn forget(&self, removal: &Removal) -> Result<usize, Failure> {
-        let gone: Vec<JobName> = self.jobs.remove(removal).await?;
-        for job in &gone {
-            let _ = self.runtime.remove_logs(job).await;
-        }
-        Ok(gone.len())
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::answer::{Answer, AnswerBody};
-use super::{Dispatcher, Held, limit_of, need_of};
+use super::{Dispatcher, Guest, Held, need_of, terms_of};
 use crate::failure::Failure;
 use crate::grants::take_refresh_token;
 use crate::ports::runtime::{Ended, Exit, Observed, Order, Outputs, ResponsePart, RunId, RuntimeError};
@@ -19,6 +19,9 @@ use crate::ports::usage::Usage;
 
 /// What a script says when it ends badly is told up to here.
 const MOST_OUTPUT: usize = 1 << 20;
+
+/// How often a caller queues again because the service was changed while he waited.
+const MOST_PLACES: u32 = 10;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,20 +51,26 @@ impl Dispatcher {
         name: &ServiceName,
         body: Arc<[u8]>,
     ) -> Result<Answer, RunFailure> {
-        let service = self.invocable(principal, name).await?;
-        let need = need_of(&service.definition);
-        if !self.memory().queue.is_possible(&need, &limit_of(&service.definition)) {
-            return Err(RunFailure::TooLarge);
-        }
+        let mut service = self.invocable(principal, name).await?;
         let user = match principal {
             Principal::User(user) => Owner::User(user.subject.clone()),
             Principal::Admin => Owner::Admin,
             Principal::ServiceToken(_) => service.owner.clone(),
         };
-        let visit = Visit::wait(self.clone(), self.new_name(name)?, &user, &service).await?;
-        let answer = visit.run(&service, body).await;
-        self.count(principal, &service, &answer).await;
-        answer
+        let mut tries = 0..MOST_PLACES;
+        let visit = loop {
+            tries.next().ok_or(RunFailure::Busy)?;
+            if !self.memory().queue.is_possible(&terms_of(&service.definition)) {
+                return Err(RunFailure::TooLarge);
+            }
+            let visit = Visit::wait(self.clone(), self.new_name(name)?, &user, caller_of(principal), &service).await?;
+            // It may have been changed while he waited: what is held must be what is used.
+            service = self.invocable(principal, name).await?;
+            if visit.held.as_ref().is_some_and(|held| held.need == need_of(&service.definition)) {
+                break visit;
+            }
+        };
+        visit.run(&service, body).await
     }
 
     pub(super) fn is_synchronous(&self, job: &JobName) -> bool {
@@ -81,26 +90,20 @@ impl Dispatcher {
             let _ = caller.send(ended);
         }
     }
+}
 
-    async fn count(&self, principal: &Principal, service: &Service, answer: &Result<Answer, RunFailure>) {
-        let user = match principal {
-            Principal::ServiceToken(_) => String::new(),
-            other => other.label().to_owned(),
-        };
-        let millis = answer.as_ref().map_or(0, |answer| answer.millis);
-        let need = need_of(&service.definition);
-        let amount = |units: i64| u64::try_from(units).unwrap_or(0).saturating_mul(millis);
-        let usage = Usage {
-            service: service.name().clone(),
-            owner: service.owner.clone(),
-            user,
-            synchronous: true,
-            at: self.now(),
-            core_millis: amount(need.cores),
-            gpu_millis: amount(need.gpus),
-        };
-        let _ = self.jobs.note_usage(&usage).await;
+/// Nobody who holds only the token of a service has a name.
+fn caller_of(principal: &Principal) -> String {
+    match principal {
+        Principal::ServiceToken(_) => String::new(),
+        other => other.label().to_owned(),
     }
+}
+
+/// One user may take as many places as he leaves free, so there is always one for somebody else
+/// until many have come.
+fn may_wait(mine: usize, all: usize, most: usize) -> bool {
+    mine < most.saturating_sub(all)
 }
 
 /// One synchronous run that has its room. Dropped, it gives everything back.
@@ -109,6 +112,10 @@ pub(super) struct Visit {
     run: RunId,
     /// Until the script has ended.
     held: Option<Held>,
+    /// Who called and since when room is held, for statistics.
+    caller: String,
+    owner: Owner,
+    since: Millis,
     /// Its own task, because a start that is left half-way could not be ended.
     start: Option<JoinHandle<Result<(), RuntimeError>>>,
 }
@@ -118,35 +125,33 @@ impl Visit {
         dispatcher: Arc<Dispatcher>,
         job: JobName,
         user: &Owner,
+        caller: String,
         service: &Service,
     ) -> Result<Self, RunFailure> {
         let (sender, admitted) = oneshot::channel();
-        let need = need_of(&service.definition);
-        let since = dispatcher.now();
-        let place = Place { dispatcher: &dispatcher, user, since, job: &job };
+        let (since, terms) = (dispatcher.now(), terms_of(&service.definition));
+        let place = Place { dispatcher: &dispatcher, user, service: service.name(), since, job: &job };
         {
             let mut memory = dispatcher.memory();
-            if memory.admitted.len() >= dispatcher.policy.most_waiting_runs {
+            let mine = memory.admitted.values().filter(|guest| guest.user == *user).count();
+            if !may_wait(mine, memory.admitted.len(), dispatcher.policy.most_waiting_runs) {
                 return Err(RunFailure::Busy);
             }
-            memory.admitted.insert(job.clone(), sender);
-            memory.queue.push(Waiting {
-                job: job.clone(),
-                user: user.clone(),
-                service: service.name().clone(),
-                need,
-                since,
-                limit: limit_of(&service.definition),
-            });
+            memory.admitted.insert(job.clone(), Guest { user: user.clone(), admitted: sender });
+            memory.queue.set_terms(service.name(), terms);
+            let (user, service) = (user.clone(), service.name().clone());
+            memory.queue.push(Waiting { job: job.clone(), user, service, since, terms });
         }
         dispatcher.wake.notify_one();
         let waited = tokio::time::timeout(dispatcher.policy.run_time_limit, admitted).await;
         if !matches!(waited, Ok(Ok(()))) {
             return Err(RunFailure::TimedOut(dispatcher.policy.run_time_limit.as_secs()));
         }
-        place.take();
-        let held = Some(Held { user: user.clone(), service: service.name().clone(), need });
-        Ok(Self { run: RunId { job, attempt: 1 }, held, start: None, dispatcher })
+        let Some(held) = place.take() else {
+            return Err(Failure::Impossible("whoever is let in was given room".to_owned()).into());
+        };
+        let (since, owner) = (dispatcher.now(), service.owner.clone());
+        Ok(Self { run: RunId { job, attempt: 1 }, held: Some(held), caller, owner, since, start: None, dispatcher })
     }
 
     async fn run(mut self, service: &Arc<Service>, event: Arc<[u8]>) -> Result<Answer, RunFailure> {
@@ -187,6 +192,21 @@ impl Visit {
         }
     }
 
+    /// What it held, whatever came of it.
+    fn usage(&self, held: &Held) -> Usage {
+        let (now, need) = (self.dispatcher.now(), held.need);
+        let amount = |units: i64| u64::try_from(units).unwrap_or(0).saturating_mul(now.saturating_sub(self.since));
+        Usage {
+            service: held.service.clone(),
+            owner: self.owner.clone(),
+            user: self.caller.clone(),
+            synchronous: true,
+            at: now,
+            core_millis: amount(need.cores),
+            gpu_millis: amount(need.gpus),
+        }
+    }
+
     async fn answer(mut self, ended: Ended) -> Result<Answer, RunFailure> {
         // The answer may take its time; the room is for who computes.
         self.give_back();
@@ -212,12 +232,16 @@ impl Visit {
     }
 
     fn give_back(&mut self) {
-        let Some(Held { user, service, need }) = self.held.take() else { return };
+        let Some(held) = self.held.take() else { return };
         let mut memory = self.dispatcher.memory();
         memory.held.remove(&self.run);
-        memory.queue.release(&user, &service, need);
+        memory.queue.release(&held.user, &held.service, held.need);
         drop(memory);
         self.dispatcher.wake.notify_one();
+        if self.start.is_some() {
+            let (dispatcher, usage) = (self.dispatcher.clone(), self.usage(&held));
+            tokio::spawn(async move { dispatcher.jobs.note_usage(&usage).await });
+        }
     }
 }
 
@@ -231,9 +255,12 @@ impl Drop for Visit {
                 if !start.is_finished() {
                     let _ = start.await;
                 }
-                let _ = dispatcher.runtime.fence(&run).await;
-                let _ = dispatcher.runtime.forget(&run).await;
-                let _ = dispatcher.runtime.remove_logs(&run.job).await;
+                let is_gone = dispatcher.fence(&run).await.is_ok() && dispatcher.runtime.forget(&run).await.is_ok();
+                dispatcher.remove_logs(vec![run.job.clone()]).await;
+                if !is_gone {
+                    // As what an earlier manager left: it is nobody's, and looked at until it is gone.
+                    dispatcher.memory().unsettled.insert(run);
+                }
             });
         }
     }
@@ -243,14 +270,15 @@ impl Drop for Visit {
 struct Place<'a> {
     dispatcher: &'a Dispatcher,
     user: &'a Owner,
+    service: &'a ServiceName,
     since: Millis,
     job: &'a JobName,
 }
 
 impl Place<'_> {
     /// The room is the caller's to give back from now on.
-    fn take(self) {
-        self.dispatcher.memory().granted.remove(self.job);
+    fn take(self) -> Option<Held> {
+        self.dispatcher.memory().granted.remove(self.job)
     }
 }
 
@@ -258,8 +286,8 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut memory = self.dispatcher.memory();
         memory.admitted.remove(self.job);
-        memory.queue.remove(self.user, self.since, self.job);
-        if let Some(Held { user, service, need }) = memory.granted.remove(self.job) {
+        memory.queue.remove(self.user, self.service, self.since, self.job);
+        if let Some(Held { user, service, need, .. }) = memory.granted.remove(self.job) {
             memory.queue.release(&user, &service, need);
         }
         // What stood behind it may start.

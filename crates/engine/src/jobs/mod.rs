@@ -12,17 +12,20 @@ mod invoke;
 mod lent;
 mod shares;
 mod submit;
+mod upkeep;
 mod view;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
-use oscar_model::job::admission::{Queue, ServiceLimit, Waiting};
+use oscar_model::job::admission::{Queue, ServiceLimit, Terms, Waiting};
 use oscar_model::job::{Event, Job, JobName, Millis, Need};
 use oscar_model::service::Definition;
 use oscar_model::service::storage::StorageProviders;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Mutex as Lock, Notify, Semaphore, oneshot};
+
+use crate::failure::Failure;
 
 use crate::ports::StoreError;
 use crate::ports::buckets::Buckets;
@@ -104,6 +107,10 @@ pub struct Dispatcher {
     turns: Turns<JobName>,
     /// Something may be able to start.
     wake: Notify,
+    /// So many attempts are looked at again at once.
+    looks: Semaphore,
+    /// Whoever does what is done now and then.
+    chores: Arc<Lock<()>>,
 }
 
 /// What is forgotten when the manager ends, and found again when it starts.
@@ -115,13 +122,23 @@ struct Memory {
     deferred: Vec<Waiting>,
     /// Jobs whose last attempt vanished, and from when on the next one may begin.
     resting: Vec<(Millis, Waiting)>,
-    /// Attempts whose last change could not be dealt with.
+    /// Attempts whose last change could not be dealt with, or was not yet.
     unsettled: BTreeSet<RunId>,
+    /// Jobs whose outputs are being put in their place, and how to tell that they are not wanted.
+    placing: HashMap<JobName, Arc<Notify>>,
+    /// What could not be removed: logs of jobs that are gone, keys of attempts that have ended.
+    logs_left: BTreeSet<JobName>,
+    keys_left: BTreeSet<String>,
+    /// Whether what an earlier manager left was looked for: attempts, and logs.
+    is_listed: bool,
+    is_swept: bool,
+    /// What last went wrong where nobody waits for it.
+    trouble: Option<Failure>,
     /// Jobs whose attempt was told to end.
     ending: BTreeSet<RunId>,
     /// Synchronous runs that wait for room, those that were just given it, and those that were
     /// started; of the last also who waits for their end and was not told yet.
-    admitted: HashMap<JobName, oneshot::Sender<()>>,
+    admitted: HashMap<JobName, Guest>,
     granted: HashMap<JobName, Held>,
     ended: HashMap<JobName, Option<oneshot::Sender<Option<Ended>>>>,
 }
@@ -131,6 +148,14 @@ struct Held {
     user: oscar_model::identity::Owner,
     service: oscar_model::name::ServiceName,
     need: Need,
+    /// The attempt has ended, but its end is not stored yet.
+    is_given_back: bool,
+}
+
+/// A caller who waits for room.
+struct Guest {
+    user: oscar_model::identity::Owner,
+    admitted: oneshot::Sender<()>,
 }
 
 impl Dispatcher {
@@ -148,6 +173,12 @@ impl Dispatcher {
             deferred: Vec::new(),
             resting: Vec::new(),
             unsettled: BTreeSet::new(),
+            placing: HashMap::new(),
+            logs_left: BTreeSet::new(),
+            keys_left: BTreeSet::new(),
+            is_listed: false,
+            is_swept: false,
+            trouble: None,
             ending: BTreeSet::new(),
             admitted: HashMap::new(),
             granted: HashMap::new(),
@@ -165,6 +196,8 @@ impl Dispatcher {
             memory: Mutex::new(memory),
             turns: Turns::default(),
             wake: Notify::new(),
+            looks: Semaphore::new(upkeep::AT_ONCE),
+            chores: Arc::default(),
         }
     }
 
@@ -206,16 +239,17 @@ fn need_of(definition: &Definition) -> Need {
     Need { cores: definition.cpu.millis(), bytes: definition.memory.units(), gpus: i64::from(definition.enable_gpu) }
 }
 
-/// What all its runs together may hold. Zero is no limit, as dashboards send it.
-fn limit_of(definition: &Definition) -> ServiceLimit {
+/// What the runs of a service hold. A total of zero is no limit, as dashboards send it.
+fn terms_of(definition: &Definition) -> Terms {
     let given = |quantity: &Option<oscar_model::quantity::Quantity>,
                  value: fn(&oscar_model::quantity::Quantity) -> i64| {
         quantity.as_ref().map(value).filter(|amount| *amount > 0)
     };
-    ServiceLimit {
+    let limit = ServiceLimit {
         cores: given(&definition.total_cpu, oscar_model::quantity::Quantity::millis),
         bytes: given(&definition.total_memory, oscar_model::quantity::Quantity::units),
-    }
+    };
+    Terms { need: need_of(definition), limit }
 }
 
 /// The attempt that a job is at.

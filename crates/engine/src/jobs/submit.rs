@@ -10,7 +10,7 @@ use oscar_model::name::ServiceName;
 use oscar_model::service::Service;
 use sha2::{Digest as _, Sha256};
 
-use super::{Dispatcher, limit_of, need_of};
+use super::{Dispatcher, need_of, terms_of};
 use crate::failure::Failure;
 use crate::federate::hex;
 use crate::ports::StoreError;
@@ -130,7 +130,6 @@ impl Dispatcher {
         JobName::of(service, &unique).ok_or_else(|| Failure::Impossible(format!("{service}-{unique} is not a name")))
     }
 
-    /// Goes on when the caller goes away: a job that is stored must be in its line too.
     /// Users upload under their own name; the store tells of the administrator by his key.
     fn uploader(&self, principal: &str) -> Option<Owner> {
         if principal == self.policy.root_access_key {
@@ -143,18 +142,19 @@ impl Dispatcher {
     async fn refuse_impossible(&self, job: &Job, waiting: &Waiting) -> bool {
         let (capacity, possible) = {
             let memory = self.memory();
-            (memory.queue.capacity(), memory.queue.is_possible(&waiting.need, &waiting.limit))
+            (memory.queue.capacity(), memory.queue.is_possible(&waiting.terms))
         };
         if possible || capacity == Need::default() {
             return false;
         }
         let mebibytes = |bytes: i64| bytes >> 20;
+        let need = waiting.terms.need;
         let reason = format!(
             "it needs {} millicores, {} MiB and {} GPUs, and this cluster has {}, {} and {}; or the limits of its \
              service are below what one run needs",
-            waiting.need.cores,
-            mebibytes(waiting.need.bytes),
-            waiting.need.gpus,
+            need.cores,
+            mebibytes(need.bytes),
+            need.gpus,
             capacity.cores,
             mebibytes(capacity.bytes),
             capacity.gpus
@@ -162,14 +162,14 @@ impl Dispatcher {
         matches!(self.advance(job, Event::Refuse { reason }).await, Ok(Some(_)))
     }
 
+    /// Goes on when the caller goes away: a job that is stored must be in its line too.
     async fn accept(self: &Arc<Self>, service: &Service, new: NewJob) -> Result<Accepted, Failure> {
         let waiting = Waiting {
             job: new.job.name.clone(),
             user: new.job.payer().clone(),
             service: service.name().clone(),
-            need: new.job.need,
             since: new.job.accepted_at(),
-            limit: limit_of(&service.definition),
+            terms: terms_of(&service.definition),
         };
         let dispatcher = self.clone();
         let task = tokio::spawn(async move {
@@ -178,7 +178,9 @@ impl Dispatcher {
             match &accepted {
                 Ok(Accepted::New) if dispatcher.refuse_impossible(&job, &waiting).await => {}
                 Ok(Accepted::New) => {
-                    dispatcher.memory().queue.push(waiting);
+                    let mut memory = dispatcher.memory();
+                    memory.queue.set_terms(&waiting.service, waiting.terms);
+                    memory.queue.push(waiting);
                     dispatcher.wake.notify_one();
                 }
                 // It may have been stored all the same: it is looked for at the next tick.

@@ -75,7 +75,7 @@ impl Dispatcher {
 
     /// Jobs in each phase, and how many attempts and runs hold room.
     pub async fn counts(&self) -> Result<(Vec<(oscar_model::job::Phase, u64)>, usize), Failure> {
-        let held = self.memory().held.len();
+        let held = self.memory().held.values().filter(|held| !held.is_given_back).count();
         Ok((self.jobs.counts().await?, held))
     }
 

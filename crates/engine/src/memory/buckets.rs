@@ -100,6 +100,15 @@ impl MemoryBuckets {
         self.faults.plant(call, when);
     }
 
+    /// Calls of this name do not come back until they are let go.
+    pub fn hang(&self, call: &'static str) {
+        self.faults.hang(call);
+    }
+
+    pub fn let_go(&self) {
+        self.faults.let_go();
+    }
+
     /// An upload by a user.
     pub fn upload(&self, bucket: &str, key: &str, content: &[u8], user: &str) {
         let stored = Stored { content: content.to_vec(), metadata: BTreeMap::new() };
@@ -288,6 +297,7 @@ impl Buckets for MemoryBuckets {
     }
 
     async fn commit(&self, moves: &[Move]) -> Result<(), StoreError> {
+        self.faults.wait("commit").await;
         self.strike("commit", When::Before)?;
         {
             let mut state = self.state();

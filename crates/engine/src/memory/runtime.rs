@@ -54,6 +54,15 @@ impl MemoryRuntime {
         self.faults.plant(call, when);
     }
 
+    /// Calls of this name do not come back until they are let go.
+    pub fn hang(&self, call: &'static str) {
+        self.faults.hang(call);
+    }
+
+    pub fn let_go(&self) {
+        self.faults.let_go();
+    }
+
     pub fn start_slowly(&self) {
         self.is_slow.store(true, Ordering::Relaxed);
     }
@@ -186,6 +195,7 @@ impl Runtime for MemoryRuntime {
     }
 
     async fn fence(&self, run: &RunId) -> Result<(), RuntimeError> {
+        self.faults.wait("fence").await;
         self.strike("fence", When::Before)?;
         self.state().fenced.insert(run.clone());
         self.vanish(run);
@@ -205,6 +215,12 @@ impl Runtime for MemoryRuntime {
         let until = text.len().min(from.saturating_add(query.limit));
         let is_last = until == text.len() && !state.runs.get(run).is_some_and(Run::is_alive);
         Ok(LogPart { text: text[from..until].to_vec(), next: until as u64, is_last })
+    }
+
+    async fn logged(&self) -> Result<Vec<JobName>, RuntimeError> {
+        self.strike("logged", When::Before)?;
+        let jobs: BTreeSet<_> = self.state().logs.keys().map(|run| run.job.clone()).collect();
+        Ok(jobs.into_iter().collect())
     }
 
     async fn remove_logs(&self, job: &JobName) -> Result<(), RuntimeError> {

@@ -11,6 +11,10 @@ use oscar_model::service::Service;
 
 use super::buckets::Keys;
 
+/// How much longer than its script an attempt may take in all: with fetching its input and storing
+/// its outputs.
+pub const ATTEMPT_SLACK: Duration = Duration::from_hours(1);
+
 /// Contract:
 /// - [`Runtime::start`] is idempotent: an attempt runs at most once, whatever is repeated.
 /// - An attempt goes on when the manager ends, and a manager that starts finds it again by
@@ -46,6 +50,9 @@ pub trait Runtime: Send + Sync {
     /// What the script and its supervisor said.
     async fn log(&self, run: &RunId, query: &LogQuery) -> Result<LogPart, RuntimeError>;
 
+    /// Every job and synchronous run of which there is a log.
+    async fn logged(&self) -> Result<Vec<JobName>, RuntimeError>;
+
     /// Of every attempt of the job.
     async fn remove_logs(&self, job: &JobName) -> Result<(), RuntimeError>;
 
@@ -79,6 +86,7 @@ pub struct Order {
     pub event: Arc<[u8]>,
     pub store: StoreAccess,
     pub outputs: Outputs,
+    /// Of the script; the attempt ends [`ATTEMPT_SLACK`] later at the latest.
     pub time_limit: Option<Duration>,
     /// The caller waits for the answer.
     pub synchronous: bool,

@@ -44,7 +44,7 @@ pub fn mk_success(job: &Job, at: Millis) -> Vec<Job> {
     };
     let events = [
         Event::Queue { reason: "waits".to_owned() },
-        Event::Start { reason: "room".to_owned(), access_key: "AK".to_owned() },
+        Event::Start { reason: "room".to_owned(), access_key: "AK".to_owned(), need: job.need },
         Event::Running { attempt: 1 },
         Event::Decide { attempt: 1, outputs: vec![output] },
         Event::Succeed { attempt: 1 },

@@ -164,6 +164,9 @@ impl Runtime for Fragile<MemoryRuntime> {
     async fn log(&self, run: &RunId, query: &LogQuery) -> Result<LogPart, RuntimeError> {
         self.fuse.ran(self.inner.log(run, query)).await
     }
+    async fn logged(&self) -> Result<Vec<JobName>, RuntimeError> {
+        self.fuse.ran(self.inner.logged()).await
+    }
     async fn remove_logs(&self, job: &JobName) -> Result<(), RuntimeError> {
         self.fuse.ran(self.inner.remove_logs(job)).await
     }

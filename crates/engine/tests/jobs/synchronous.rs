@@ -52,6 +52,7 @@ async fn a_caller_gets_the_answer_of_his_run() {
     let order = world.order(&run);
     assert!(order.synchronous && order.store.keys.is_none() && *order.event == *b"in");
     world.runtime.answer(&run, mk_ended(Exit::Success, vec![]), b"out");
+    world.wait(Duration::from_millis(7));
     // Told more than once: the answer stays until its caller has it.
     dispatcher.step().await.expect("ok");
     dispatcher.step().await.expect("ok");
@@ -62,8 +63,7 @@ async fn a_caller_gets_the_answer_of_his_run() {
     assert_eq!(answer.body.whole().await.as_deref(), Ok(&b"out"[..]));
     assert_eq!(dispatcher.held(), Need::default());
     until("nothing is left of it", || world.runtime.alive().is_empty()).await;
-    let used = dispatcher.usage(&mk_everything(0, NOW + 1)).await.expect("read").expect("few");
-    assert_eq!(used[0].amounts, Amounts { synchronous: 1, core_millis: 5000, ..Amounts::default() });
+    assert_eq!(used(&dispatcher).await, Amounts { synchronous: 1, core_millis: 7000, ..Amounts::default() });
 }
 
 #[tokio::test]
@@ -81,6 +81,63 @@ async fn a_script_that_fails_tells_its_caller_what_it_said() {
     dispatcher.step().await.expect("ok");
     assert!(matches!(caller.await.expect("ran"), Err(RunFailure::Failed(_))));
     assert_eq!(dispatcher.held(), Need::default());
+}
+
+async fn used(dispatcher: &Dispatcher) -> Amounts {
+    let used = dispatcher.usage(&mk_everything(0, NOW + 1000)).await.expect("read").expect("few");
+    used.first().map(|sum| sum.amounts).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn what_was_held_is_counted_whatever_came_of_it() {
+    let world = World::new().await;
+    world.serve("a", |_| {}).await;
+    let dispatcher = world.started().await;
+    for (n, exit) in [Exit::Code(1), Exit::TimedOut, Exit::Failed("no".to_owned())].into_iter().enumerate() {
+        let (caller, run) = started(&world, &dispatcher).await;
+        world.wait(Duration::from_millis(10));
+        world.runtime.answer(&run, mk_ended(exit, vec![]), b"no");
+        dispatcher.step().await.expect("ok");
+        assert!(caller.await.expect("ran").is_err());
+        until("nothing is left of it", || world.runtime.alive().is_empty()).await;
+        let expected = (n as u128 + 1) * 10_000;
+        assert_eq!(used(&dispatcher).await.core_millis, expected);
+    }
+    let (caller, run) = started(&world, &dispatcher).await;
+    world.wait(Duration::from_millis(70));
+    caller.abort();
+    until("its run ended", || !world.runtime.alive().contains(&run)).await;
+    assert_eq!(used(&dispatcher).await, Amounts { synchronous: 4, core_millis: 100_000, ..Amounts::default() });
+}
+
+#[tokio::test]
+async fn one_user_leaves_places_for_others() {
+    let mut world = World::new().await;
+    world.policy.most_waiting_runs = 8;
+    world
+        .serve("a", |definition| {
+            definition.cpu = oscar_model::quantity::Quantity::from_millis(4000);
+            definition.visibility = oscar_model::service::Visibility::Public;
+        })
+        .await;
+    let dispatcher = world.started().await;
+    let (runs, _) = started(&world, &dispatcher).await;
+    let mut guests = Vec::new();
+    for (who, most) in [("alice", 4), ("bob", 2), ("carol", 1), ("dave", 1), ("eve", 0)] {
+        for n in 0..=most {
+            let dispatcher = dispatcher.clone();
+            let mut guest =
+                Box::pin(async move { dispatcher.invoke(&user(who), &name("a"), Arc::from(&b"in"[..])).await });
+            match futures::poll!(&mut guest) {
+                std::task::Poll::Pending => guests.push(guest),
+                std::task::Poll::Ready(refused) => {
+                    assert_eq!((refused.err(), n), (Some(RunFailure::Busy), most), "{who}")
+                }
+            }
+        }
+    }
+    assert_eq!(guests.len(), 8);
+    runs.abort();
 }
 
 #[tokio::test]
@@ -199,6 +256,8 @@ async fn a_run_that_a_dead_manager_left_is_ended_by_the_next() {
     let (caller, run) = started(&world, &dispatcher).await;
     let next = world.started().await;
     assert_eq!(next.held(), Need::default());
+    next.tick_jobs().await.expect("ok");
     assert_eq!(world.runtime.present().await, Ok(vec![]), "{run:?}");
+    assert_eq!(world.runtime.logged().await, Ok(vec![]), "nor a log");
     caller.abort();
 }

@@ -104,6 +104,14 @@ impl World {
         self.buckets.subscribe(&subscription).await.expect("subscribed");
     }
 
+    /// The service is changed by its owner.
+    pub(crate) async fn change(&self, service: &str, change: impl FnOnce(&mut Definition)) {
+        let stored = self.services.get(&name(service)).await.expect("read").expect("there");
+        let mut service = stored.service.clone();
+        change(&mut service.definition);
+        self.services.replace(service, Sensitive::default(), &stored.revision).await.expect("changed");
+    }
+
     pub(crate) fn dispatcher(&self) -> Arc<Dispatcher> {
         self.dispatcher_on(self.jobs.clone(), self.runtime.clone(), self.buckets.clone())
     }

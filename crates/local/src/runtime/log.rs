@@ -1,13 +1,13 @@
 //! What an attempt said: a file with the time before each line.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use oscar_engine::ports::runtime::{LogPart, LogQuery, RunId};
-use oscar_model::job::JobName;
+use oscar_model::job::{JobName, MOST_ATTEMPTS};
 
 /// The most that is kept of the beginning of a log.
 const MOST_HEAD: u64 = 16 << 20;
@@ -18,19 +18,39 @@ const MOST_TAIL: usize = 1 << 20;
 /// The most that is looked at for the last lines.
 const MOST_TAIL_READ: u64 = 4 << 20;
 
+/// Of how many attempts of a job the logs are kept: the last ones.
+const KEPT: u32 = MOST_ATTEMPTS;
+
+/// One that is older gives its place to that which comes after it.
 pub(super) fn file_name(run: &RunId) -> String {
-    format!("{}.{}.log", run.job, run.attempt)
+    format!("{}.{}.log", run.job, run.attempt.saturating_sub(1) % KEPT + 1)
+}
+
+/// Removes the log whose place the attempt takes.
+pub(super) fn make_place(logs: &Path, run: &RunId) -> io::Result<()> {
+    if run.attempt > KEPT { remove(&logs.join(file_name(run))) } else { Ok(()) }
 }
 
 pub(super) fn remove_all(logs: &Path, job: &JobName) -> io::Result<()> {
-    for attempt in 1..=oscar_model::job::MOST_ATTEMPTS {
-        let run = RunId { job: job.clone(), attempt };
-        match fs::remove_file(logs.join(file_name(&run))) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+    (1..=KEPT).try_for_each(|attempt| remove(&logs.join(file_name(&RunId { job: job.clone(), attempt }))))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// Jobs of which there is a log.
+pub(super) fn list(logs: &Path) -> io::Result<Vec<JobName>> {
+    let mut jobs = BTreeSet::new();
+    for entry in fs::read_dir(logs)? {
+        let name = entry?.file_name();
+        let run = name.to_str().and_then(|name| name.strip_suffix(".log")).and_then(|run| run.rsplit_once('.'));
+        jobs.extend(run.and_then(|(job, _)| JobName::parse(job)));
+    }
+    Ok(jobs.into_iter().collect())
 }
 
 /// Writes a log within its bounds: the beginning as it comes, and the end when it is known.
@@ -132,4 +152,30 @@ fn stamp_length(line: &[u8]) -> usize {
         && stamp.ends_with(b"Z")
         && stamp.iter().all(|byte| byte.is_ascii_digit() || b"-:.TZ".contains(byte));
     if is_time { blank + 1 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_of_the_last_attempts_are_kept_and_all_are_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let job = JobName::parse("a-1").expect("a name");
+        for attempt in 1..=MOST_ATTEMPTS + 3 {
+            let run = RunId { job: job.clone(), attempt };
+            make_place(folder.path(), &run).expect("made");
+            let mut log = LogWriter::create(&folder.path().join(file_name(&run)), String::new).expect("opened");
+            log.write(format!("attempt {attempt}").as_bytes());
+        }
+        let query = LogQuery { limit: 100, ..LogQuery::default() };
+        for attempt in 4..=MOST_ATTEMPTS + 3 {
+            let part = read(&folder.path().join(file_name(&RunId { job: job.clone(), attempt })), &query);
+            assert_eq!(part.expect("read").text, format!(" attempt {attempt}").into_bytes());
+        }
+        fs::write(folder.path().join("no log"), "").expect("written");
+        assert_eq!(list(folder.path()).expect("listed"), [job.clone()]);
+        remove_all(folder.path(), &job).expect("removed");
+        assert_eq!(list(folder.path()).expect("listed"), []);
+    }
 }

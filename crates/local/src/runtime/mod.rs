@@ -144,7 +144,14 @@ impl Runtime for LocalRuntime {
         let file = AttemptOrder::of(&order, self.log_file(&run), address, self.setup().await?);
         let written = blocking({
             let (folder, event, script) = (folder.clone(), order.event, order.service.definition.script.clone());
-            move || folder.write(&file, &event, &script)
+            let (logs, run) = (self.logs.clone(), run.clone());
+            move || {
+                let is_new = folder.write(&file, &event, &script)?;
+                if is_new {
+                    log::make_place(&logs, &run)?;
+                }
+                Ok(is_new)
+            }
         });
         if !written.await? {
             // It was started before; once is enough.
@@ -219,6 +226,11 @@ impl Runtime for LocalRuntime {
             Ok(part)
         })
         .await
+    }
+
+    async fn logged(&self) -> Result<Vec<JobName>, RuntimeError> {
+        let logs = self.logs.clone();
+        blocking(move || log::list(&logs)).await
     }
 
     async fn remove_logs(&self, job: &JobName) -> Result<(), RuntimeError> {

@@ -19,8 +19,8 @@ pub type Millis = u64;
 /// How often the script of a job may begin; when its attempts vanish so often, it is lost.
 pub const MOST_RUNS: usize = 3;
 
-/// How often a job is tried at all. Attempts that vanish before the script begins have done
-/// nothing yet, so there may be more of them.
+/// How often a job is tried at all, not counting attempts that ended for want of room. Attempts
+/// that vanish before the script begins have done nothing yet, so there may be more of them.
 pub const MOST_ATTEMPTS: u32 = 10;
 
 /// The pause before the second attempt; it doubles each time.
@@ -202,6 +202,17 @@ pub struct Output {
     pub staged: Option<String>,
 }
 
+/// How a job fared with what it must wait for: room, or a store that is away.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rests {
+    /// Since when it waits, for room or for its outputs to be put in their place.
+    pub since: Option<Millis>,
+    /// How many attempts ended for want of room. They do not count as attempts.
+    pub attempts: u32,
+    /// The last of them.
+    pub last: u32,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     pub name: JobName,
@@ -219,13 +230,15 @@ pub struct Job {
     pub attempt: u32,
     /// The name of the key that the attempt holds of the cluster's own store; may be blank.
     pub access_key: String,
+    pub rests: Rests,
     /// Somebody wants it ended.
     pub cancelling: bool,
     /// It is forgotten as soon as it has ended.
     pub forgetting: bool,
     /// Of the script, once it ended by itself.
     pub exit_code: Option<i32>,
-    /// Of the one attempt that counts. They are in their place once the job succeeded.
+    /// Of the one attempt that counts. They are in their place once the job succeeded; when it did
+    /// not, some of them may be.
     pub outputs: Vec<Output>,
     pub story: Vec<Step>,
     /// Grows with every change.
@@ -259,6 +272,7 @@ impl Job {
             phase: Phase::Accepted,
             attempt: 0,
             access_key: String::new(),
+            rests: Rests::default(),
             cancelling: false,
             forgetting: false,
             exit_code: None,

@@ -91,18 +91,64 @@ async fn a_flaky_store_gets_its_files_in_the_end() {
 async fn staged_outputs_wait_with_a_manifest() {
     let store = Store::start().await;
     let outputs = "- {storage_provider: minio, path: bkt/out}\n- {storage_provider: webdav.dcache, path: lab}";
-    let mut world = World::new(&store, outputs, "echo x > $TMP_OUTPUT_DIR/a; exit 3");
+    let mut world = World::new(&store, outputs, "echo x > $TMP_OUTPUT_DIR/a");
     world.task.outputs = Outputs::Staged { bucket: "staging".to_owned(), prefix: "job-1/try-2/".to_owned() };
     let done = world.run().await;
-    assert_eq!(done.report.exit, Some(Exit::Code(3)));
+    assert_eq!(done.report.exit, Some(Exit::Code(0)));
     assert_eq!(store.keys(), ["lab/", "lab/a", "staging/job-1/try-2/.manifest.json", "staging/job-1/try-2/bkt/out/a"]);
     let manifest = store.get("staging/job-1/try-2/.manifest.json").expect("written");
     let manifest: Manifest = serde_json::from_slice(&manifest).expect("a manifest");
-    assert_eq!(manifest.exit, Some(Exit::Code(3)));
+    assert_eq!(manifest.exit, Some(Exit::Code(0)));
     assert_eq!(manifest.outputs, [done.report.outputs[0].clone()], "others went direct");
     assert_eq!(manifest.outputs[0].staged_key.as_deref(), Some("job-1/try-2/bkt/out/a"));
     assert_eq!((manifest.outputs[0].bucket.as_str(), manifest.outputs[0].key.as_str()), ("bkt", "out/a"));
     assert_eq!(done.report.manifest.as_deref(), Some("job-1/try-2/.manifest.json"));
+}
+
+#[tokio::test]
+async fn of_a_script_that_fails_nothing_is_staged_and_the_log_says_so() {
+    let store = Store::start().await;
+    let outputs = "- {storage_provider: minio, path: bkt/out}\n- {storage_provider: webdav.dcache, path: lab}";
+    for (staged, keys) in [(true, vec!["lab/", "lab/a"]), (false, vec!["bkt/out/a", "lab/", "lab/a"])] {
+        let mut world = World::new(&store, outputs, "echo x > $TMP_OUTPUT_DIR/a; exit 3");
+        if staged {
+            world.task.outputs = Outputs::Staged { bucket: "staging".to_owned(), prefix: "job-1/1".to_owned() };
+        }
+        let done = world.run().await;
+        assert_eq!((done.report.exit, done.report.manifest), (Some(Exit::Code(3)), None));
+        assert_eq!(store.keys(), keys);
+        assert!(!done.log.contains("Kept for"), "{}", done.log);
+        assert_eq!(done.log.contains("Outputs for the cluster's own store are left out"), staged, "{}", done.log);
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_full_is_told_apart_and_a_file_of_that_name_is_not() {
+    let store = Store::start().await;
+    store.fail("PUT", &[Fault::Status(507), Fault::Echo(403)]);
+    let script = "echo x > \"$TMP_OUTPUT_DIR/the store is full: No space left on device\"";
+    for wants_room in [true, false] {
+        let done = World::new(&store, OUT, script).run().await;
+        let failure = done.report.failure.expect("it failed");
+        assert_eq!(failure.wants_room, wants_room, "{}", failure.sentence);
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_takes_too_long_in_all_is_stopped() {
+    let store = Store::start().await;
+    let mut world = World::new(&store, OUT, "echo x > $TMP_OUTPUT_DIR/a");
+    store.fail("PUT", &[Fault::Status(503); 64]);
+    world.task.limits.attempts = 1_000;
+    world.task.limits.pause = std::time::Duration::from_secs(1);
+    world.task.limits.whole_time = Some(std::time::Duration::from_secs(2));
+    let done = world.run().await;
+    assert_eq!(done.report.exit, Some(Exit::Code(0)));
+    assert_eq!(done.report.failure.map(|failure| failure.stage), Some(oscar_supervisor::Stage::Time));
+    let mut world = World::new(&store, "", "sleep 600").event("{}");
+    world.task.limits.whole_time = Some(std::time::Duration::from_millis(200));
+    let done = world.run().await;
+    assert_eq!(done.report.failure.map(|failure| failure.stage), Some(oscar_supervisor::Stage::Time));
 }
 
 #[tokio::test]
