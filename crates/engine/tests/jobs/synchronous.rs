@@ -131,7 +131,7 @@ async fn one_user_leaves_places_for_others() {
             match futures::poll!(&mut guest) {
                 std::task::Poll::Pending => guests.push(guest),
                 std::task::Poll::Ready(refused) => {
-                    assert_eq!((refused.err(), n), (Some(RunFailure::Busy), most), "{who}")
+                    assert_eq!((refused.err(), n), (Some(RunFailure::Busy), most), "{who}");
                 }
             }
         }
