@@ -52,10 +52,10 @@ impl Trouble {
     }
 
     pub(crate) fn of_disk(doing: &str, error: &std::io::Error) -> Self {
-        match is_full(error) {
-            true => Self { wants_room: true, ..Self::last(DISK_FULL) },
-            false => Self::last(format!("{doing}: {error}")),
+        if is_full(error) {
+            return Self { wants_room: true, ..Self::last(DISK_FULL) };
         }
+        Self::last(format!("{doing}: {error}"))
     }
 
     /// `say` makes a sentence of the cause.

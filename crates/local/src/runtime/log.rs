@@ -174,7 +174,7 @@ mod tests {
             assert_eq!(part.expect("read").text, format!(" attempt {attempt}").into_bytes());
         }
         fs::write(folder.path().join("no log"), "").expect("written");
-        assert_eq!(list(folder.path()).expect("listed"), [job.clone()]);
+        assert_eq!(list(folder.path()).expect("listed"), std::slice::from_ref(&job));
         remove_all(folder.path(), &job).expect("removed");
         assert_eq!(list(folder.path()).expect("listed"), []);
     }
