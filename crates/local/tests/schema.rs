@@ -103,6 +103,9 @@ async fn every_older_version_is_brought_up_to_date_with_its_content() {
 async fn has_what_federations_left(store: &LocalStore, version: i64) {
     let (mut operation, mut federation) = (mk_operation("op", 10), mk_federation("fed", "cowsay"));
     let cowsay = federation.own.service_name.clone();
+    // Who had been found absent was not written down yet, in any of these versions.
+    operation.absent.clear();
+    federation.leaving.values_mut().for_each(|leaving| leaving.absent = None);
     if version < 4 {
         // Who asked, and by which operation what was sent, was not written down yet.
         operation.access.actor.clear();
@@ -122,7 +125,10 @@ async fn has_what_federations_left(store: &LocalStore, version: i64) {
     let name = service.name().clone();
     let former = Former { name: name.clone(), label: "op".to_owned(), service: Some((service, sensitive)) };
     assert_eq!(store.former(&name, "op").await, Ok(Some(former)));
-    assert_eq!(store.grants().await, Ok(vec![mk_grant("grant", &Owner::Admin, "oscar-svc")]));
+    let mut grant = mk_grant("grant", &Owner::Admin, "oscar-svc");
+    // Nor when a token was given to its last holder.
+    grant.given = 0;
+    assert_eq!(store.grants().await, Ok(vec![grant]));
     assert_eq!(store.recent(9).await.expect("read").len(), 1);
 }
 

@@ -56,51 +56,51 @@ fn texts(list: Option<&toml::Value>) -> Vec<String> {
     items.filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-/// Whether a licence expression can be met by what is allowed.
+/// Whether a licence expression can be met by what is allowed; one that is none cannot.
 fn permits(expression: &str, allowed: &[String]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<_> = spaced.split_whitespace().collect();
     let mut rest = words.as_slice();
-    any(&mut rest, allowed) && rest.is_empty()
+    any(&mut rest, allowed) == Some(true) && rest.is_empty()
 }
 
-fn any(words: &mut &[&str], allowed: &[String]) -> bool {
-    let mut met = all(words, allowed);
+fn any(words: &mut &[&str], allowed: &[String]) -> Option<bool> {
+    let mut met = all(words, allowed)?;
     while let ["OR", rest @ ..] = *words {
         *words = rest;
-        met |= all(words, allowed);
+        met |= all(words, allowed)?;
     }
-    met
+    Some(met)
 }
 
-fn all(words: &mut &[&str], allowed: &[String]) -> bool {
-    let mut met = one(words, allowed);
+fn all(words: &mut &[&str], allowed: &[String]) -> Option<bool> {
+    let mut met = one(words, allowed)?;
     while let ["AND", rest @ ..] = *words {
         *words = rest;
-        met &= one(words, allowed);
+        met &= one(words, allowed)?;
     }
-    met
+    Some(met)
 }
 
-fn one(words: &mut &[&str], allowed: &[String]) -> bool {
+fn one(words: &mut &[&str], allowed: &[String]) -> Option<bool> {
     let is = |name: &str| allowed.iter().any(|licence| licence == name);
     match *words {
         ["(", rest @ ..] => {
             *words = rest;
-            let met = any(words, allowed);
-            let closed = words.first() == Some(&")");
-            *words = words.get(1..).unwrap_or_default();
-            met && closed
+            let met = any(words, allowed)?;
+            let [")", rest @ ..] = *words else { return None };
+            *words = rest;
+            Some(met)
         }
         [name, "WITH", exception, rest @ ..] => {
             *words = rest;
-            is(&format!("{name} WITH {exception}"))
+            Some(is(&format!("{name} WITH {exception}")))
         }
         [name, rest @ ..] => {
             *words = rest;
-            is(name)
+            Some(is(name))
         }
-        [] => false,
+        [] => None,
     }
 }
 

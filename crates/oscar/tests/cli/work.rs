@@ -30,7 +30,10 @@ fn a_run_answers_or_ends_with_its_sentence() {
     home.write("file.txt", "from a file");
     home.run(&["run", "echo", "file.txt"]).ends(0).says("from a file");
     home.run_with(&["run", "echo", "-"], &[], "from a pipe").ends(0).says("from a pipe");
-    home.run(&["run", "echo", "--text", "aGVsbG8=", "--decode"]).ends(0).says("hello");
+    home.run(&["run", "echo", "--text", "aGVsbG8=", "--decode"]).ends(0).says("aGVsbG8=").never_says("hello");
+    service(&home, "files", "printf hello > \"$TMP_OUTPUT_DIR/a\"\n");
+    home.run(&["run", "files", "--text", "x"]).ends(0).says("aGVsbG8=");
+    home.run(&["run", "files", "--text", "x", "--decode"]).ends(0).says("hello");
     home.run(&["run", "echo", "file.txt", "-o", "out.txt"]).ends(0).says("bytes written to out.txt");
     let kept = std::fs::read_to_string(home.path().join("out.txt")).expect("written");
     assert!(kept.contains("from a file"), "{kept}");
