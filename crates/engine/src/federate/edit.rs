@@ -22,6 +22,7 @@ use crate::ports::mint::{Claim, Submission};
 use crate::ports::peers::PeerError;
 use crate::ports::services::Stored;
 
+use super::access::logins;
 use super::foresee::Foreseen;
 use super::remove::leaving;
 use super::view::coordinator_of;
@@ -214,12 +215,55 @@ impl Federator {
             let annotations = &mut next.definition.annotations;
             annotations.insert(FEDERATION_ID_ANNOTATION.to_owned(), record.federation_id.clone());
             self.follow_definition(&mut record, &next.definition, edit);
+            self.keep_logins(&mut record, &stored.service, &next.definition).await?;
             if known.as_ref() != Some(&record) {
                 self.journal.put_federation(&record).await?;
             }
+            let replaced = self.services.replace(next, sensitive, &stored.revision).await;
+            if let Err(error) = &replaced
+                && !matches!(error, StoreError::Unavailable(_))
+            {
+                self.put_back(known.as_ref(), &record).await?;
+            }
+            return Ok((replaced.map_err(|error| Failure::of_service(error, &service))?, warnings));
         }
         let replaced = self.services.replace(next, sensitive, &stored.revision).await;
         Ok((replaced.map_err(|error| Failure::of_service(error, &service))?, warnings))
+    }
+
+    /// A definition that was refused for certain changes nobody's members: the next look would
+    /// carry out what the caller was told did not happen.
+    async fn put_back(&self, known: Option<&FederationRecord>, record: &FederationRecord) -> Result<(), Failure> {
+        match known {
+            Some(known) if known != record => self.journal.put_federation(known).await?,
+            Some(_) => {}
+            None => self.journal.remove_federation(&record.federation_id, &record.own.service_name).await?,
+        }
+        Ok(())
+    }
+
+    /// What was made at a cluster under a login can be removed only with it, also when the change
+    /// that lets the member go drops the login.
+    async fn keep_logins(
+        &self,
+        record: &mut FederationRecord,
+        former: &Service,
+        next: &Definition,
+    ) -> Result<(), Failure> {
+        let has_login = |definition: &Definition, cluster: &str| {
+            definition.clusters.get(cluster).is_some_and(|cluster| !cluster.auth_user.is_empty())
+        };
+        let dropped = |cluster: &&str| has_login(&former.definition, cluster) && !has_login(next, cluster);
+        let needed: BTreeSet<&str> = record.leaving.keys().map(|id| id.cluster_id.as_str()).filter(dropped).collect();
+        if needed.is_empty() {
+            return Ok(());
+        }
+        let name = former.name();
+        let sensitive = self.services.reveal(name).await.map_err(|error| Failure::of_service(error, name))?;
+        let kept = logins(&former.definition, &sensitive).into_iter().filter(|(id, _)| needed.contains(id.as_str()));
+        let kept: Vec<_> = kept.collect();
+        record.access.logins.extend(kept);
+        Ok(())
     }
 
     /// The refresh token that was kept until a service has members. That it is of no use is no

@@ -299,6 +299,10 @@ impl Federator {
                 let outcome = self.act(record, access, &contact, &step, operation, &Secret::default()).await;
                 Some(outcome).filter(|outcome| outcome.kind != Kind::Well)
             }
+            // It was ours: for whom we call now it is not, or it was taken from us.
+            Ok(None) if sent.is_some() && sighting.found == Found::SomebodyElses => {
+                Some(MemberOutcome::new(id, Kind::Credentials, NOT_OURS))
+            }
             // What was sent there and got no answer may still arrive.
             Ok(None) if sent.is_none() && sighting.found == Found::Nothing && self.is_recent(leaving) => {
                 Some(MemberOutcome::new(id, Kind::Awaited, MAY_ARRIVE))
@@ -369,15 +373,19 @@ impl Federator {
                 leaving.absent.get_or_insert(now);
             }
         }
-        for id in changes.departed {
+        for id in &changes.departed {
             // Unless it was wanted again, or differently, in the meantime.
-            if record.leaving.get(&id) == seen.leaving.get(&id) {
-                record.leaving.remove(&id);
-                if !record.membership.is_member(&id) {
-                    record.sent.remove(&id);
-                    record.keys.remove(&id);
+            if record.leaving.get(id) == seen.leaving.get(id) {
+                record.leaving.remove(id);
+                if !record.membership.is_member(id) {
+                    record.sent.remove(id);
+                    record.keys.remove(id);
                 }
             }
+        }
+        if record.deleted.is_none() && !changes.departed.is_empty() {
+            let leaving = &record.leaving;
+            record.access.logins.retain(|cluster, _| leaving.keys().any(|id| id.cluster_id == *cluster));
         }
         self.journal.put_federation(&record).await?;
         Ok(record)
@@ -388,6 +396,9 @@ impl Federator {
 pub(super) fn time_of(record: &FederationRecord) -> u64 {
     if record.deleted.is_some() { Against::ENDED } else { record.membership.time() }
 }
+
+const NOT_OURS: &str = "the service that was made there is hidden from whom this manager calls as now, or somebody else \
+     has its name: give the login of that cluster again, or remove it there";
 
 /// Lets a member go that has nothing of ours.
 fn farewell(member: &MemberId) -> Step {
@@ -403,6 +414,12 @@ pub(super) fn access_of(
 ) -> Access {
     let mut access = given.unwrap_or_default();
     access.logins = logins(definition, sensitive);
+    // Who leaves may be called with what the definition does not say any more.
+    for id in record.leaving.keys() {
+        if let Some(kept) = record.access.logins.get(&id.cluster_id) {
+            access.logins.entry(id.cluster_id.clone()).or_insert_with(|| kept.clone());
+        }
+    }
     access.grant = record.access.grant.clone().or(access.grant);
     access
 }

@@ -19,6 +19,7 @@ struct State {
     catalogue: Catalogue,
     sensitive: HashMap<String, Sensitive>,
     last_revision: u64,
+    is_full: bool,
 }
 
 impl State {
@@ -35,6 +36,11 @@ impl State {
 impl MemoryServices {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on nothing more can be written, or it can again.
+    pub fn fill(&self, is_full: bool) {
+        self.state().is_full = is_full;
     }
 
     /// Plants a definition that cannot be read, as a broken store would hold it.
@@ -67,6 +73,9 @@ impl Services for MemoryServices {
         let stored = state.catalogue.get(service.name())?.ok_or(StoreError::NotFound)?;
         if stored.revision != *expected {
             return Err(StoreError::Conflict);
+        }
+        if state.is_full {
+            return Err(StoreError::Full("planted".to_owned()));
         }
         Ok(state.put(service, sensitive))
     }

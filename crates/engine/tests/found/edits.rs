@@ -51,6 +51,65 @@ async fn a_put_does_not_undo_what_its_writer_cannot_have_read() {
 }
 
 #[tokio::test]
+async fn a_change_that_is_refused_changes_nobodys_members() {
+    let house = mk_house();
+    house.found(Topology::Star, vec![mk_member("x/r", None)]).await;
+    let before = house.record().await;
+    let mut written = house.definition().await;
+    written.federation.as_mut().expect("a federation").members.clear();
+    house.services.fill(true);
+    let put = house.manager.update(&ana(), written, &Secret::default(), Terms::default()).await;
+    assert!(put.is_err(), "{put:?}");
+    let edit = Edit { add: vec![mk_member("y/s", None)], ..Edit::default() };
+    let edited = house.manager.edit_federation(&ana(), &name("f"), &edit, Terms::default()).await;
+    assert!(edited.is_err(), "{edited:?}");
+    assert_eq!(house.record().await, before);
+    house.services.fill(false);
+    house.tick().await;
+    assert_eq!(house.members().await, ["x/r"]);
+    assert!(house.services.get(&name("r")).await.expect("read").is_some(), "it was not removed");
+}
+
+/// What was made there under a login is somebody else's for everybody without it.
+#[tokio::test]
+async fn a_login_is_kept_for_a_member_that_leaves_together_with_it() {
+    let house = mk_house();
+    let mut definition = house.mk_coordinator(Topology::Star, vec![mk_member("z/r", None)]);
+    let login = Cluster {
+        endpoint: HERE.to_owned(),
+        auth_user: "oscar".to_owned(),
+        auth_password: Secret::new("hunter2"),
+        ssl_verify: true,
+    };
+    definition.clusters.insert("z".to_owned(), login);
+    house.manager.create(&ana(), definition, &Secret::default(), Terms::default()).await.expect("created");
+    let mut written = house.definition().await;
+    written.federation.as_mut().expect("a federation").members.clear();
+    written.clusters.clear();
+    house.stubborn.store(true, Ordering::Relaxed);
+    house.manager.update(&ana(), written, &Secret::default(), Terms::default()).await.expect("stored");
+    let record = house.record().await;
+    assert_eq!(record.leaving.keys().collect::<Vec<_>>(), [&id_of("z/r")]);
+    assert_eq!(record.access.logins["z"].password, Secret::new("hunter2"));
+    house.stubborn.store(false, Ordering::Relaxed);
+    house.tick().await;
+    let record = house.record().await;
+    assert!(record.leaving.is_empty() && record.access.logins.is_empty(), "{record:?}");
+    assert_eq!(house.services.get(&name("r")).await.expect("read"), None);
+}
+
+/// A rollback that finds another's service under the name has nothing to take back.
+#[tokio::test]
+async fn taking_back_passes_by_what_is_somebody_elses() {
+    let house = mk_house();
+    let bob = Principal::User(mk_user("bob"));
+    house.manager.create(&bob, mk_definition("r"), &Secret::default(), Terms::default()).await.expect("created");
+    house.manager.undo_replica(&ana(), &name("r"), "op-1").await.expect("nothing to take back");
+    assert!(house.services.get(&name("r")).await.expect("read").is_some());
+    assert_eq!(house.journal.fences(&name("r")).await.expect("read").len(), 1, "and nothing of it may come");
+}
+
+#[tokio::test]
 async fn what_the_coordinator_heard_from_a_worker_is_in_its_definition_at_once() {
     let house = mk_house();
     house.found(Topology::Mesh, vec![mk_member("x/r", None)]).await;

@@ -43,7 +43,7 @@ pub(super) fn judge(answer: &Answer, call: &Call<'_>, federation_id: &str) -> Si
 }
 
 /// Go OSCAR 3 says nothing at all, with a 200, of a private service that is not the caller's.
-fn is_hidden(answer: &Answer, call: &Call<'_>) -> bool {
+pub(super) fn is_hidden(answer: &Answer, call: &Call<'_>) -> bool {
     let wordless = answer.header(CONTENT_TYPE.as_str()).is_none() && answer.body.as_ref().is_ok_and(Vec::is_empty);
     wordless && answer.audience() == Audience::Foreign && matches!(call.credential, Credential::Bearer(_))
 }

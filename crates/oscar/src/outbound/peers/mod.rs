@@ -296,6 +296,8 @@ async fn ask_ours(session: &Session<'_>, call: &Call<'_>, act: &str, body: Vec<u
 async fn present(session: &Session<'_>, call: &Call<'_>) -> Result<Option<Shown>, PeerError> {
     let answer = session.ask(&get(call)).await?;
     match answer.status {
+        // Somebody else's: nothing of ours is there.
+        StatusCode::OK if look::is_hidden(&answer, call) => Ok(None),
         StatusCode::OK => look::show(&answer, &call.member.service_name).map(Some).map_err(PeerError::Unreachable),
         StatusCode::NOT_FOUND if !answer.is_page() => Ok(None),
         StatusCode::NOT_FOUND => Err(PeerError::Unreachable(answer.sentence(&Confidential::of(call.credential)))),
