@@ -272,12 +272,14 @@ impl Manager {
     /// What was done elsewhere in the name of this caller, newest first; the administrator sees
     /// everything.
     pub async fn audit(&self, principal: &Principal, most: usize) -> Result<Vec<AuditRecord>, Failure> {
-        let records = self.federator.audit.recent(most.min(10_000)).await?;
+        let recent = async |most| self.federator.audit.recent(most).await;
         Ok(match principal {
-            Principal::Admin => records,
+            Principal::Admin => recent(most.min(MOST_AUDITED)).await?,
             Principal::User(user) => {
+                // However much others did meanwhile.
                 let own = user.subject.as_str();
-                records.into_iter().filter(|record| record.owner == own).collect()
+                let records = recent(MOST_AUDITED).await?;
+                records.into_iter().filter(|record| record.owner == own).take(most).collect()
             }
             Principal::ServiceToken(_) => Vec::new(),
         })
@@ -291,8 +293,8 @@ impl Manager {
         let recovered = self.federator.recover().await;
         let finished = self.federator.finish_deleted().await;
         let settled = self.tidy_grants().await.map(|()| Tended::default()).map_err(Failure::from);
-        self.federator.mint.tidy().await;
-        let looked = self.look_after_all().await;
+        // An issuer that does not answer keeps no member waiting.
+        let ((), looked) = futures::join!(self.federator.mint.tidy(), self.look_after_all());
         let mut tended = Tended::default();
         for part in [tidied, recovered, finished, settled, looked] {
             tended.absorb(part?);
@@ -311,6 +313,9 @@ impl Manager {
         Ok(Tended::of(futures::future::join_all(rounds).await))
     }
 }
+
+/// How far back the record of deeds is read.
+const MOST_AUDITED: usize = 10_000;
 
 /// How the owner is represented by this call alone.
 pub(crate) fn access_by(terms: &Terms) -> Access {
