@@ -17,6 +17,7 @@ use oscar_model::service::{Definition, Sensitive, Service};
 use crate::bugs::{Bug, planted};
 use crate::failure::Failure;
 use crate::federate::{MemberOutcome, released};
+use crate::federation::access_by;
 use crate::manager::Manager;
 use crate::ports::StoreError;
 use crate::ports::services::{Revision, Stored};
@@ -303,8 +304,8 @@ impl Manager {
                 Err(Failure::Unreadable { .. })
                     if principal.is_admin() && terms.guard == Guard::Any && !terms.dry_run =>
                 {
-                    let removed = self.ports.services.remove(name, None).await;
-                    return removed.map(|()| None).map_err(|error| Failure::of_service(error, name));
+                    // It may have had members: they go with it.
+                    return self.federator.delete(name, None, access_by(&terms)).await.map(|()| None);
                 }
                 Err(failure) => return Err(failure),
             };

@@ -32,18 +32,27 @@ impl Federator {
         // Until the service is gone nobody edits what has ended.
         let _turn = self.memory.records.take(service).await;
         let mut marked = false;
-        if let Some(mut record) = self.known(service).await? {
-            let stored = self.services.get(service).await.map_err(fail)?;
+        let (stored, record) = match self.services.get(service).await {
+            // Its members are known all the same.
+            Err(StoreError::Broken(_)) => {
+                let record = self.journal.federation(service).await?;
+                (None, record.filter(|record| record.role == Role::Coordinator))
+            }
+            other => (other.map_err(fail)?, self.known(service).await?),
+        };
+        if let Some(mut record) = record {
             if let (Some(stored), Some(expected)) = (&stored, expected)
                 && stored.revision != *expected
             {
                 return Err(Failure::of_service(StoreError::Conflict, service));
             }
-            record.access = Access { grant: record.access.grant.take().or(access.grant), ..access };
+            let mut known = std::mem::take(&mut record.access.logins);
             if let Some(stored) = stored {
                 let sensitive = self.services.reveal(service).await.map_err(fail)?;
-                record.access.logins = logins(&stored.service.definition, &sensitive);
+                known.extend(logins(&stored.service.definition, &sensitive));
             }
+            let grant = record.access.grant.take().or(access.grant);
+            record.access = Access { grant, logins: known, ..access };
             record.leaving.extend(present(&record));
             record.deleted = Some(self.now());
             self.journal.put_federation(&record).await?;

@@ -98,6 +98,18 @@ async fn a_login_is_kept_for_a_member_that_leaves_together_with_it() {
     assert_eq!(house.services.get(&name("r")).await.expect("read"), None);
 }
 
+#[tokio::test]
+async fn a_coordinator_that_cannot_be_read_any_more_takes_its_members_with_it() {
+    let house = mk_house();
+    house.found(Topology::Star, vec![mk_member("x/r", None)]).await;
+    house.services.plant_broken("f", "torn");
+    let removed = house.manager.remove(&Principal::Admin, &name("f"), Terms::default()).await;
+    assert!(removed.expect("removed").is_none());
+    house.tick().await;
+    assert_eq!(house.services.get(&name("r")).await.expect("read"), None);
+    assert!(house.journal.federations().await.expect("read").is_empty(), "nothing of it is left");
+}
+
 /// A rollback that finds another's service under the name has nothing to take back.
 #[tokio::test]
 async fn taking_back_passes_by_what_is_somebody_elses() {
