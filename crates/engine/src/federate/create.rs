@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::future::join_all;
+use oscar_model::federation::address::canonical;
 use oscar_model::federation::edit::follow;
 use oscar_model::federation::expand::{Audience, FEDERATION_ID_ANNOTATION, Origin, Unfit, Worker, expand, fit};
 use oscar_model::federation::membership::{Membership, Place};
@@ -164,7 +165,7 @@ impl Federator {
         let mut doubles = Vec::new();
         for id in members.filter_map(MemberId::of) {
             let Some(place) = self.place(definition, &id.cluster_id) else { continue };
-            let place = if self.is_own(&place.url) { "here".to_owned() } else { place.url.to_ascii_lowercase() };
+            let place = if self.is_own(&place.url) { "here".to_owned() } else { canonical(&place.url) };
             if !seen.insert((place, id.service_name.clone())) {
                 let trouble = "another member, or the service itself, is the same service of the same manager";
                 doubles.push(MemberOutcome::new(&id, Kind::Taken, trouble));

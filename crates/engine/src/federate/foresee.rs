@@ -123,7 +123,7 @@ impl Federator {
         staying: &[(ServiceName, Place)],
     ) -> Foreseen {
         let is_same = |(name, other): &(ServiceName, Place)| {
-            *name == id.service_name && other.url.eq_ignore_ascii_case(&place.url)
+            *name == id.service_name && oscar_model::federation::address::is_same(&other.url, &place.url)
         };
         if staying.iter().any(is_same) {
             return Foreseen::nothing(id, "the service stays, under another name of its cluster");

@@ -21,6 +21,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
+use oscar_model::federation::address::is_same;
 use oscar_model::federation::expand::FEDERATION_ID_ANNOTATION;
 use oscar_model::federation::membership::Place;
 use oscar_model::federation::plan::Obstacle;
@@ -240,8 +241,7 @@ impl Federator {
     }
 
     pub(crate) fn is_own(&self, endpoint: &str) -> bool {
-        let bare = endpoint.trim_end_matches('/');
-        self.own.urls.iter().any(|url| url.trim_end_matches('/').eq_ignore_ascii_case(bare))
+        self.own.urls.iter().any(|url| is_same(url, endpoint))
     }
 
     /// Where a cluster is: the definition's word, else the operator's.

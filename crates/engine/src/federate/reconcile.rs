@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::join_all;
+use oscar_model::federation::address;
 use oscar_model::federation::edit::projected;
 use oscar_model::federation::expand::{Audience, OPERATION_ANNOTATION};
 use oscar_model::federation::membership::{Membership, Place};
@@ -275,7 +276,7 @@ impl Federator {
     ) -> Option<MemberOutcome> {
         let contact = &leaving.contact;
         let is_same = |other: &MemberId, place: &Place| {
-            other.service_name == id.service_name && place.url.eq_ignore_ascii_case(&contact.endpoint)
+            other.service_name == id.service_name && address::is_same(&place.url, &contact.endpoint)
         };
         let mut staying = record.membership.members().filter(|_| record.deleted.is_none());
         if staying.any(|(other, known)| is_same(other, &known.endpoint.value)) {

@@ -1,5 +1,6 @@
 //! The federation block of a definition: what it says, and whether it can be meant.
 
+pub mod address;
 pub mod check;
 pub mod edit;
 pub mod expand;
