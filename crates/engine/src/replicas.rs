@@ -182,17 +182,9 @@ impl Manager {
         name: &ServiceName,
         operation: &str,
     ) -> Result<(), Failure> {
-        let is_anothers = match self.may_touch(principal, name).await {
-            Ok(()) => false,
-            Err(Failure::NotOwner(_) | Failure::NotVisible(_)) => true,
-            Err(failure) => return Err(failure),
-        };
+        self.may_touch(principal, name).await?;
         self.may_fence(principal).await?;
         let _turn = self.turns.take(name).await;
-        if is_anothers {
-            // Somebody else has the name by now: there is nothing to take back, and nothing may come.
-            return self.member().refuse_later(principal, name, operation).await;
-        }
         self.member().undo(principal, name, operation).await
     }
 

@@ -149,11 +149,6 @@ impl Member {
         self.forget_membership(name, federation_id).await
     }
 
-    /// What this operation sends there is not taken any more.
-    pub async fn refuse_later(&self, owner: &Principal, name: &ServiceName, operation: &str) -> Result<(), Failure> {
-        self.fence(owner, name, Against::Operation(operation.to_owned())).await
-    }
-
     async fn fence(&self, owner: &Principal, name: &ServiceName, against: Against) -> Result<(), Failure> {
         let fence = Fence { service: name.clone(), owner: owner_of(owner), against, since: self.now };
         raise_fence(&*self.journal, fence).await

@@ -110,17 +110,6 @@ async fn a_coordinator_that_cannot_be_read_any_more_takes_its_members_with_it() 
     assert!(house.journal.federations().await.expect("read").is_empty(), "nothing of it is left");
 }
 
-/// A rollback that finds another's service under the name has nothing to take back.
-#[tokio::test]
-async fn taking_back_passes_by_what_is_somebody_elses() {
-    let house = mk_house();
-    let bob = Principal::User(mk_user("bob"));
-    house.manager.create(&bob, mk_definition("r"), &Secret::default(), Terms::default()).await.expect("created");
-    house.manager.undo_replica(&ana(), &name("r"), "op-1").await.expect("nothing to take back");
-    assert!(house.services.get(&name("r")).await.expect("read").is_some());
-    assert_eq!(house.journal.fences(&name("r")).await.expect("read").len(), 1, "and nothing of it may come");
-}
-
 #[tokio::test]
 async fn what_the_coordinator_heard_from_a_worker_is_in_its_definition_at_once() {
     let house = mk_house();
