@@ -197,7 +197,7 @@ impl Federator {
             Seen::Membership(_) | Seen::Definition => {}
         }
         let deploys = next.definition.federation.as_ref().is_some_and(Federation::deploys);
-        let mut warnings = Vec::new();
+        let (mut warnings, mut written) = (Vec::new(), None);
         if known.is_some() || deploys {
             let mut record = match &known {
                 Some(record) => record.clone(),
@@ -218,26 +218,24 @@ impl Federator {
             self.keep_logins(&mut record, &stored.service, &next.definition).await?;
             if known.as_ref() != Some(&record) {
                 self.journal.put_federation(&record).await?;
+                written = Some(record);
             }
-            let replaced = self.services.replace(next, sensitive, &stored.revision).await;
-            if let Err(error) = &replaced
-                && !matches!(error, StoreError::Unavailable(_))
-            {
-                self.put_back(known.as_ref(), &record).await?;
-            }
-            return Ok((replaced.map_err(|error| Failure::of_service(error, &service))?, warnings));
         }
         let replaced = self.services.replace(next, sensitive, &stored.revision).await;
+        if let (Some(record), Err(error)) = (&written, &replaced)
+            && !matches!(error, StoreError::Unavailable(_))
+        {
+            self.put_back(known.as_ref(), record).await?;
+        }
         Ok((replaced.map_err(|error| Failure::of_service(error, &service))?, warnings))
     }
 
     /// A definition that was refused for certain changes nobody's members: the next look would
     /// carry out what the caller was told did not happen.
-    async fn put_back(&self, known: Option<&FederationRecord>, record: &FederationRecord) -> Result<(), Failure> {
+    async fn put_back(&self, known: Option<&FederationRecord>, written: &FederationRecord) -> Result<(), Failure> {
         match known {
-            Some(known) if known != record => self.journal.put_federation(known).await?,
-            Some(_) => {}
-            None => self.journal.remove_federation(&record.federation_id, &record.own.service_name).await?,
+            Some(known) => self.journal.put_federation(known).await?,
+            None => self.journal.remove_federation(&written.federation_id, &written.own.service_name).await?,
         }
         Ok(())
     }
