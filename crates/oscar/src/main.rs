@@ -38,8 +38,9 @@ enum Command {
     /// Print every route of the API.
     #[command(hide = true)]
     Routes,
-    /// Do one attempt of a job: the manager starts it so.
-    #[command(hide = true)]
+    /// Do one attempt of a job: the manager starts it so. Its name is like no other, because clap
+    /// offers hidden ones too to whoever mistyped.
+    #[command(name = "of-an-attempt", hide = true)]
     Supervise { folder: PathBuf },
     /// Print every setting as a table for the documentation.
     #[command(hide = true)]
